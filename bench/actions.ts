@@ -8,11 +8,11 @@ const nouns =
 const looking = new Set(["get", "list", "find", "export"]);
 const tags = ["destructive", "billing", "internal", "beta", "pii"];
 
-/** A word that stands in so many descriptions, however many actions there are. */
+/** A word that occurs in `RARE_COUNT` descriptions, however many actions there are. */
 export const RARE = "quokka";
 export const RARE_COUNT = 5;
 
-/** So many different actions with words that repeat, as those of large catalogs do: 20 verbs, 50 nouns, then areas. */
+/** `count` different actions whose words repeat, as in large catalogs: 20 verbs, 50 nouns, then areas. */
 export function manyActions({ defineAction }: Library, category: string, count: number): readonly Action[] {
   const does = verbs.split(" ");
   const things = nouns.split(" ");

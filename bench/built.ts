@@ -5,15 +5,15 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 export type Library = typeof import("../src/index.ts");
 
-/** The library as it is published. */
+/** The library in its published form. */
 export async function builtLibrary(): Promise<{ readonly library: Library; remove(): void }> {
   const { modules, remove } = await builtModules<[Library]>("index.js");
   return { library: modules[0], remove };
 }
 
 /**
- * Some files of the library as they are published. tsx would give every function that is made on the way of a call its
- * name back, a price that no user pays and that the other libraries, which arrive compiled, would not pay here.
+ * Some files of the library in their published form. tsx adds a name to every function that a call creates. Users do not
+ * pay that cost, and neither would the other libraries here, which are already compiled.
  */
 export async function builtModules<Modules extends readonly unknown[]>(
   ...names: { readonly [Index in keyof Modules]: string }

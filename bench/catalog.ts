@@ -8,7 +8,7 @@ const LARGE = "crm";
 const SMALL = "clock";
 const SMALL_COUNT = 20;
 
-/** How asking what there is grows with how much there is. */
+/** How the cost of catalog queries grows with the number of actions. */
 export async function benchCatalog(
   library: Library,
   { quick }: { readonly quick: boolean },
@@ -40,7 +40,7 @@ export async function benchCatalog(
 }
 
 const RULED = ", 5 rules";
-// Rules have next to no part in it, and it takes long.
+// Measured without rules: they hardly affect it, and it takes long.
 const MISSPELT = "misspelt name";
 
 interface Fixture {
@@ -48,7 +48,7 @@ interface Fixture {
   readonly actions: readonly Action[];
   readonly plain: Quartermaster;
   readonly ruled: Quartermaster;
-  /** What each step of using it added to the heap, in bytes an action. */
+  /** The bytes per action that each step added to the heap. */
   readonly heap: readonly number[];
 }
 
@@ -75,9 +75,9 @@ async function fixture(library: Library, size: number): Promise<Fixture> {
 interface Operation {
   readonly name: string;
   run(): void;
-  /** Whether it looks at every action, as far as figures show: such ones are done less often. */
+  /** Whether it visits every action, judging by the figures. Such tasks run less often. */
   readonly every: boolean;
-  /** Whether every run is a first one; the others are timed from the second on. */
+  /** Whether every run is a first run. The other tasks are timed from the second run on. */
   readonly cold?: true;
 }
 
@@ -108,7 +108,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
       run: () => void quartermaster.describe(last, newCaller()),
     },
     {
-      name: "provider lists anew: first page",
+      name: "provider lists again: first page",
       every: true,
       cold: true,
       run() {
@@ -117,7 +117,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
       },
     },
     {
-      name: `provider lists anew: ${MISSPELT}`,
+      name: `provider lists again: ${MISSPELT}`,
       every: true,
       cold: true,
       run() {
@@ -128,7 +128,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
   ];
 }
 
-/** Asks for a name with two letters swapped; it must be answered with the right one. */
+/** Describes a name with two letters swapped. The error must suggest the right name. */
 function misspelt(quartermaster: Quartermaster, actions: readonly Action[]): void {
   const meant = actions[Math.floor(actions.length / 2)];
   if (meant === undefined) return;
@@ -139,7 +139,7 @@ function misspelt(quartermaster: Quartermaster, actions: readonly Action[]): voi
     if (JSON.stringify(thrown).includes(meant.name)) return;
     throw thrown;
   }
-  throw new Error("a misspelt name was found");
+  throw new Error("a misspelt name was accepted");
 }
 
 function contender(operation: Operation, size: number, suffix: string, quick: boolean): Contender {
@@ -161,7 +161,7 @@ type Samples = ReadonlyMap<string, Sample>;
 function growth(samples: Samples, names: readonly string[], sizes: readonly number[]): Table {
   const steps = sizes.slice(1).map((size, index) => ({ from: sizes[index] ?? size, size }));
   return {
-    title: "catalog: how much longer for ten times as many actions (x1 is flat, x10 is one by one)",
+    title: "catalog: time for ten times as many actions (x1 is constant, x10 is linear)",
     head: ["", ...steps.map(({ from, size }) => `${short(from)} → ${short(size)}`)],
     rows: names.map((name) => [
       name,
@@ -174,7 +174,7 @@ function growth(samples: Samples, names: readonly string[], sizes: readonly numb
 
 function medians(samples: Samples, names: readonly string[], sizes: readonly number[]): Table {
   return {
-    title: "catalog: the same in microseconds of the processor, on this machine",
+    title: "catalog: processor time in microseconds, on this machine",
     head: ["", ...sizes.map(short)],
     rows: names.map((name) => [
       name,
@@ -185,7 +185,7 @@ function medians(samples: Samples, names: readonly string[], sizes: readonly num
 
 function rules(samples: Samples, names: readonly string[], sizes: readonly number[]): Table {
   return {
-    title: "catalog: with 5 tag rules, beside none",
+    title: "catalog: with 5 tag rules, compared to none",
     head: ["", ...sizes.map(short)],
     rows: names
       .filter((name) => names.includes(name + RULED))
@@ -206,10 +206,10 @@ function memory(fixtures: readonly Fixture[]): Table {
     "first filter",
     "first misspelt name",
   ];
-  // What the engine itself keeps and drops drowns the rest of a small heap.
+  // In a small heap, the engine's own allocations hide the rest.
   const large = fixtures.filter(({ size }) => size >= 10_000);
   return {
-    title: "catalog: bytes of heap an action, as each step adds them",
+    title: "catalog: heap bytes per action that each step adds",
     head: ["", ...large.map(({ size }) => short(size))],
     rows: steps.map((step, index) => [step, ...large.map(({ heap }) => heap[index] ?? Number.NaN)]),
   };

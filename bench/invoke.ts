@@ -21,7 +21,7 @@ import { micros, type Table, times } from "./table.ts";
 const OURS = "quartermaster, SQLite file";
 const DIRECT = "the handler, called directly";
 
-/** What `invoke()` costs beside the bare handler and beside the tool calls of other libraries. */
+/** The cost of `invoke()` compared to the bare handler and to the tool calls of other libraries. */
 export async function benchInvoke(library: Library, { quick }: { readonly quick: boolean }): Promise<readonly Table[]> {
   const folder = await mkdtemp(join(tmpdir(), "qm-bench-"));
   const opened: Quartermaster[] = [];
@@ -37,7 +37,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
       if (outcome.status !== "done") throw new Error(outcome.value);
     };
   };
-  /** Each call another one: the same call twice at a time is one question. */
+  /** Every call has different arguments, because two identical calls share one approval. */
   const agreed = async (store: string): Promise<Call> => {
     const quartermaster = await library.createQuartermaster({
       store: join(folder, store),
@@ -62,14 +62,14 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     { name: "… in memory", calls: 250, call: await ours("pure") },
     { name: "… 20 tag rules", calls: 250, call: await ours("pure", "rules.db", twentyRules) },
     { name: "… in memory, 20 tag rules", calls: 250, call: await ours("pure", undefined, twentyRules) },
-    { name: "… effect write: recorded before it runs, too", calls: 250, call: await ours("write", "write.db") },
-    { name: "… agreed to: kept, claimed, run once", calls: 100, call: await agreed("agreed.db") },
+    { name: "… effect write: also recorded before the run", calls: 250, call: await ours("write", "write.db") },
+    { name: "… approved: stored, claimed, run once", calls: 100, call: await agreed("agreed.db") },
     { name: DIRECT, calls: 50_000, call: () => add(args) },
     { name: "the handler and three rows by hand", calls: 1000, call: byHand.call },
     { name: "LangChain tool.invoke, zod", calls: 1000, call: langchainZod() },
     { name: "LangChain tool.invoke, JSON Schema", calls: 1000, call: langchainJson() },
     {
-      name: "AI SDK, what each of 8 tool calls adds to a step",
+      name: "AI SDK, cost of each of 8 tool calls in a step",
       calls: 800,
       together: 8,
       call: eight.step,
@@ -123,7 +123,7 @@ function table(samples: ReadonlyMap<string, Sample>, width: number): Table {
   const ours = samples.get(OURS) ?? [];
   return {
     title: `invoke(): one tool call, ${width} in flight`,
-    head: ["", "first line : this, processor", "by the clock", "a call, processor", "by the clock"],
+    head: ["", "first row : this, processor", "by the clock", "a call, processor", "by the clock"],
     rows: [...samples].map(([name, sample]) => [
       name,
       times(ratio(ours, sample, "processor")),
@@ -132,13 +132,13 @@ function table(samples: ReadonlyMap<string, Sample>, width: number): Table {
       micros(spreadOf(sample, "clock")),
     ]),
     notes: [
-      "Medians of rounds (smallest–largest). Above x1 the first line takes longer than this one.",
-      "Ours validates, decides, records three events and waits until they are written; nobody else records.",
+      "Medians of rounds (smallest–largest). Above x1, the first row takes longer than this row.",
+      "Quartermaster validates, decides, records three events and waits until they are written. The other libraries record nothing.",
     ],
   };
 }
 
-/** As an installation writes them: none holds for the tool, so each is evaluated to the end. */
+/** Rules as in a real installation. None matches the tool, so each is evaluated to the end. */
 const twentyRules: readonly TagRule[] = [
   ...["destructive", "billing", "internal", "beta", "legacy", "pii"].map(
     (tag): TagRule => ({ rule: `'${tag}' in tool.tags && actor.scope != 'admin'`, effect: "hide" }),

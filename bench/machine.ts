@@ -1,6 +1,6 @@
 import { availableParallelism, cpus, totalmem } from "node:os";
 
-/** What figures were taken on. */
+/** The machine that the figures were measured on. */
 export const machine = {
   node: process.version,
   processor: cpus()[0]?.model ?? "unknown",

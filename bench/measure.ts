@@ -1,30 +1,30 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** One way of doing a thing. */
+/** One implementation to measure. */
 export interface Contender {
   readonly name: string;
-  /** How often it is done in a round. */
+  /** How often it runs in a round. */
   readonly calls: number;
-  /** Not timed: brings about what `run` starts from, as others may have undone it since. */
+  /** Not timed: restores the state that `run` starts from, because other contenders may have changed it. */
   before?(): void;
   run(calls: number): Promise<void> | void;
-  /** Timed right beside it in every round and taken off: what stands around the thing itself. */
+  /** The surrounding work alone. It is timed in every round next to `run`, and subtracted. */
   without?(calls: number): Promise<void> | void;
 }
 
-/** Microseconds a call. What the processor spent on it, unlike what the clock shows, hardly depends on who else works. */
+/** Microseconds per call. Unlike clock time, processor time hardly depends on other processes. */
 export interface Timing {
   readonly clock: number;
   readonly processor: number;
 }
 
-/** One timing a round: those of the same round were taken close together. */
+/** One timing per round. Timings of the same round were taken close together. */
 export type Sample = readonly Timing[];
 
 /**
- * Times all contenders once a round, in another random order each round, so that whatever else the machine does falls
- * on all of them. Some rounds before warm up and are thrown away.
+ * Times all contenders once a round, in a new random order each round, so that other load on the machine affects all of
+ * them. The first rounds warm up and are discarded.
  */
 export async function measure(contenders: readonly Contender[], rounds: number): Promise<ReadonlyMap<string, Sample>> {
   const samples = new Map<string, Timing[]>(contenders.map(({ name }) => [name, []]));
@@ -76,7 +76,7 @@ function spread(figures: readonly number[]): Spread {
   };
 }
 
-/** How many times `a` is `b`, round by round. */
+/** `a` divided by `b`, round by round. */
 export function ratio(a: Sample, b: Sample, by: keyof Timing): Spread {
   return spread(a.map((timing, round) => timing[by] / (b[round]?.[by] ?? Number.NaN)));
 }
@@ -85,7 +85,7 @@ export function spreadOf(sample: Sample, by: keyof Timing): Spread {
   return spread(sample.map((timing) => timing[by]));
 }
 
-/** Bytes alive on the heap. */
+/** Live bytes on the heap. */
 export function heapInUse(): number {
   collect();
   collect();
@@ -95,5 +95,5 @@ export function heapInUse(): number {
 setFlagsFromString("--expose-gc");
 const gc = runInNewContext("gc") as (options?: { type: "minor" }) => void;
 const collect = (): void => gc();
-// One contender's garbage must not be collected on another's time.
+// Collect garbage between contenders, so that none pays for the garbage of another.
 const collectYoung = (): void => gc({ type: "minor" });

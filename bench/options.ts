@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-/** What every bench can be told: one of its parts alone, a short run, one JSON document. Throws for a part it has not. */
+/** The options of every bench: a single part, a quick run, output as one JSON document. Throws for an unknown part. */
 export function benchOptions(parts: readonly string[]) {
   const { values } = parseArgs({
     options: {

@@ -5,7 +5,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { generateText, type LanguageModel, tool as sdkTool } from "ai";
 import { z } from "zod";
 
-/** The tool that everybody runs. */
+/** The tool that every contender runs. */
 export const input = z.object({ a: z.number(), b: z.number() });
 export const inputJson = {
   type: "object",
@@ -33,7 +33,7 @@ export const langchainJson = (): Call => {
   return () => made.invoke(args);
 };
 
-/** `step` is one step of `generateText` in which the model asks for so many calls; `bare` one answered with text. */
+/** `step` is one step of `generateText` in which the model makes `calls` calls. `bare` is a step answered with text. */
 export function aiSdk(calls: number): { readonly step: Call; readonly bare: Call } {
   const tools = { add: sdkTool({ description, inputSchema: input, execute: add }) };
   const asked = Array.from({ length: calls }, (_, index) => ({
@@ -57,7 +57,7 @@ export function aiSdk(calls: number): { readonly step: Call; readonly bare: Call
 type Model = Extract<LanguageModel, { specificationVersion: "v3" }>;
 type Generated = Awaited<ReturnType<Model["doGenerate"]>>;
 
-// Not the package's own mock: that keeps every request it ever got.
+// Not the package's own mock, which stores every request.
 function modelThatAnswers(reason: Generated["finishReason"]["unified"], content: Generated["content"]): Model {
   const answer: Generated = {
     content,
@@ -78,7 +78,7 @@ function modelThatAnswers(reason: Generated["finishReason"]["unified"], content:
   };
 }
 
-/** Client and server in this process, joined by a transport that hands objects over as they are. */
+/** Client and server in this process, connected by a transport that passes objects without serializing them. */
 export async function mcp(): Promise<{ readonly call: Call; close(): Promise<void> }> {
   const server = new McpServer({ name: "bench", version: "1.0.0" });
   server.registerTool("add", { description, inputSchema: input }, async (given) => ({
@@ -97,7 +97,7 @@ export async function mcp(): Promise<{ readonly call: Call; close(): Promise<voi
   };
 }
 
-/** The floor for anything that records: the handler, and three rows written to a file by hand, as bare as it gets. */
+/** The minimum cost of recording: the handler, and three rows written to a file with plain SQL. */
 export function recordedByHand(path: string): { readonly call: Call; readonly close: () => void } {
   const db = new DatabaseSync(path);
   db.exec("pragma journal_mode = wal; pragma synchronous = normal");

@@ -1,6 +1,6 @@
 import type { Spread } from "./measure.ts";
 
-/** A figure as it was measured; it becomes text only when it is printed. */
+/** A measured figure. It is formatted when it is printed. */
 export interface Figure extends Spread {
   readonly unit: "times" | "us";
 }
@@ -12,7 +12,7 @@ export interface Table {
   readonly notes?: readonly string[];
 }
 
-/** The first column to the left and the rest to the right. */
+/** Aligns the first column to the left and the others to the right. */
 export function printed({ title, head, rows, notes = [] }: Table): string {
   const lines = [head, ...rows.map((row) => row.map(cell))];
   const widths = head.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
@@ -37,7 +37,7 @@ function cell(value: string | number | Figure): string {
   return `${median} (${short(value.min)}–${short(value.max)})`;
 }
 
-/** Three digits that count, without an exponent. */
+/** Three significant digits, without an exponent. */
 export function short(value: number): string {
   if (!Number.isFinite(value)) return "–";
   return Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));

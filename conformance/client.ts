@@ -8,12 +8,12 @@ import type { SecretStore } from "../src/mcp/secret-store.ts";
 import type { OAuthSettings, ServerSpec } from "../src/mcp/server-spec.ts";
 
 /**
- * The hub as the client under test: `node --import tsx conformance/client.ts <url>`. It does what the hub's users do,
- * reach the server and use everything it offers; a person who logs in is played by following redirects.
+ * The hub as the client under test: `node --import tsx conformance/client.ts <url>`. Like the hub's users, it connects to the
+ * server and uses everything it offers. It follows redirects in place of a person who logs in.
  */
 const url = process.argv.at(-1) ?? "";
 const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as Record<string, unknown>;
-/** Logins that one run may need: the first, and one for what was not granted at first. */
+/** Logins that one run may need: the first, and one for scopes that were not granted at first. */
 const LOGINS = 3;
 
 const hub = createHub({
@@ -38,7 +38,7 @@ const spec: ServerSpec = {
   name: "subject",
   launch: { kind: "http", url, headers: {}, oauth: settings() },
   protocol: "auto",
-  // All scenarios run at once: what is slow then is the machine.
+  // All scenarios run at once, so a slow machine needs a long timeout.
   startTimeoutMs: 300_000,
   idleTimeoutMs: 0,
   trustAnnotations: true,
@@ -66,7 +66,7 @@ try {
   await hub.close();
 }
 
-/** Repeats what ends with `needs_login` after somebody has logged in. */
+/** Logs in and repeats a request that ended with `needs_login`. */
 async function loggedIn<T>(work: () => Promise<T>): Promise<T> {
   for (let logins = 0; ; logins++) {
     try {
@@ -88,7 +88,7 @@ async function useEverything({ tools, resources, prompts }: ServerOffer): Promis
     await request("prompts/get", { name: String(name), arguments: promptArguments(wanted) });
 }
 
-/** That a server refuses a request is an answer too; some scenarios offer what they do not carry out. */
+/** A refused request is a valid answer. Some scenarios offer features that they do not implement. */
 async function request(method: string, params: JsonObject): Promise<void> {
   try {
     await loggedIn(() => hub.request("subject", { method, params }, { dialogue }));
@@ -97,12 +97,12 @@ async function request(method: string, params: JsonObject): Promise<void> {
   }
 }
 
-/** The calls that the scenario wants; without any, one of each tool. */
+/** The calls that the scenario asks for, or one call of each tool. */
 function toolCalls(tools: readonly OfferedTool[]): readonly { name: string; args: JsonObject }[] {
   const wanted = Array.isArray(context.toolCalls) ? context.toolCalls.filter(isRecord) : [];
   const named = wanted.map((call) => ({ name: String(call.name), args: (call.arguments ?? {}) as JsonObject }));
   if (named.length > 0) return named;
-  // One scenario wants back the schema of a tool as it was read.
+  // One scenario expects the schema of a tool back, unchanged.
   const schema = tools.find(({ name }) => name === "json_schema_2020_12_tool")?.inputSchema ?? {};
   return tools.map(({ name, inputSchema }) => ({
     name,

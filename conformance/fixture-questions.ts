@@ -1,6 +1,6 @@
 import type { InputRequest, InputRequests } from "@modelcontextprotocol/server";
 
-/** A form with the given fields, all of them needed. */
+/** A form with the given fields, all required. */
 export function form(message: string, properties: Readonly<Record<string, object>>): InputRequest {
   const requestedSchema = { type: "object", properties, required: Object.keys(properties) };
   return { method: "elicitation/create", params: { message, requestedSchema } } as InputRequest;
@@ -13,7 +13,7 @@ export function sample(text: string, maxTokens: number): InputRequest {
 
 export const roots: InputRequest = { method: "roots/list", params: {} };
 
-/** Whether each question has an answer of some kind, so that whoever asked need not ask again. */
+/** Whether each question has an answer of any kind, so the tool need not ask again. */
 export function allAnswered(
   questions: InputRequests,
   responses: Readonly<Record<string, unknown>> | undefined,

@@ -1,4 +1,4 @@
-/** An MCP server with everything that the conformance suite looks for, in both eras, on stdin and stdout. */
+/** An MCP server over stdio with everything that the conformance suite needs, in both eras. */
 import { pathToFileURL } from "node:url";
 import { ProtocolError, ProtocolErrorCode, Server } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
@@ -7,7 +7,7 @@ import { fixtureResources, fixtureTemplates, readFixture } from "./fixture-resou
 import { states } from "./fixture-states.ts";
 import { type FixtureTool, fixtureTools, text } from "./fixture-tools.ts";
 
-/** One connection's server: what is changed in one is not changed in another. */
+/** The server of one connection. A change in one does not affect another. */
 export function fixtureServer(): Server {
   const more = { tools: false, prompts: false };
   const server = new Server(

@@ -9,10 +9,10 @@ import {
 } from "@modelcontextprotocol/server";
 import { allAnswered } from "./fixture-questions.ts";
 
-/** States of the fixture's own, signed, so that a gateway that hands on a wrong one is found out. */
+/** The fixture's own states. They are signed, to detect a gateway that passes on a wrong one. */
 export const states = createRequestStateCodec<{ readonly round: number }>({ key: randomBytes(32) });
 
-/** Asks once, with a state that has to come back with the answers. */
+/** Asks once, with a state that must come back with the answers. */
 export function askWithState(
   questions: InputRequests,
   ctx: ServerContext,
@@ -20,7 +20,7 @@ export function askWithState(
   return askInRounds([questions], ctx);
 }
 
-/** Asks round after round; which one it is, only the state says. */
+/** Asks in several rounds. Only the state contains the round. */
 export async function askInRounds(
   rounds: readonly InputRequests[],
   { mcpReq }: ServerContext,

@@ -26,7 +26,7 @@ export function text(said: string): CallToolResult {
   return { content: [{ type: "text", text: said }] };
 }
 
-/** Asks, in whatever way the client's era has, and says what was answered. */
+/** Asks in the way of the client's era, and returns the answer as text. */
 function asking(questions: InputRequests, ctx: ServerContext, said = "Answered"): Answer {
   const { inputResponses } = ctx.mcpReq;
   if (!allAnswered(questions, inputResponses)) return inputRequired({ inputRequests: questions });
@@ -53,7 +53,7 @@ function titled(...pairs: readonly (readonly [string, string])[]): readonly obje
   return pairs.map(([value, title]) => ({ const: value, title }));
 }
 
-/** What the suite calls by name. `changed` is told when the server's own lists are to change. */
+/** The tools that the suite calls by name. `changed` is called when the server's own lists should change. */
 export function fixtureTools(changed: (what: "tools" | "prompts") => void): readonly FixtureTool[] {
   const plain = (tool: string, description: string, run: FixtureTool["run"]): FixtureTool => ({
     name: tool,
@@ -93,16 +93,16 @@ export function fixtureTools(changed: (what: "tools" | "prompts") => void): read
     }),
     plain("test_logging_tool", "Writes a log line, if it may.", async (_args, { mcpReq }) => {
       await mcpReq.log("info", "a line");
-      return text("A line was written to whoever asked for lines.");
+      return text("A log line was sent, if the client asked for logs.");
     }),
-    plain("test_tool_with_progress", "Tells how far it is.", async (_args, ctx) => {
+    plain("test_tool_with_progress", "Reports its progress.", async (_args, ctx) => {
       for (const progress of [0, 50, 100]) {
         await tell(ctx, progress);
         await pause();
       }
       return text("All of it.");
     }),
-    plain("test_error_handling", "Fails.", () => ({ ...text("It failed, as it was meant to."), isError: true })),
+    plain("test_error_handling", "Fails.", () => ({ ...text("Failed as expected."), isError: true })),
     {
       ...plain("test_sampling", "Asks the client's model.", ({ prompt }, ctx) =>
         asking({ reply: sample(String(prompt), 100) }, ctx, "LLM response"),
@@ -177,13 +177,13 @@ export function fixtureTools(changed: (what: "tools" | "prompts") => void): read
     ),
     plain("test_trigger_tool_change", "Changes the list of tools.", () => {
       changed("tools");
-      return text("The tools are others now.");
+      return text("The tools have changed.");
     }),
     plain("test_trigger_prompt_change", "Changes the list of prompts.", () => {
       changed("prompts");
-      return text("The prompts are others now.");
+      return text("The prompts have changed.");
     }),
-    { ...plain("json_schema_2020_12_tool", "Has a schema with much in it.", () => text("Fine.")), inputSchema: SCHEMA },
+    { ...plain("json_schema_2020_12_tool", "Has a large schema.", () => text("Fine.")), inputSchema: SCHEMA },
   ];
 }
 

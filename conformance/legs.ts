@@ -7,7 +7,7 @@ import { type Leg, runSuite } from "./suite.ts";
 export const REVISIONS = ["2026-07-28", "2025-11-25"] as const;
 export const FACES = ["server", "client"] as const;
 
-/** What to give `node` to start each program of the suite. */
+/** The arguments for `node` that start each program of the suite. */
 export interface Programs {
   readonly client: readonly string[];
   readonly fixtureServer: readonly string[];
@@ -20,8 +20,8 @@ const sources: Programs = {
 };
 
 /**
- * Every scenario that a revision requires of one face: of the gateway, with the fixture server behind it and every name
- * passed through, or of the client that the hub is made of.
+ * Runs every scenario that a revision requires of one face: the gateway, with the fixture server behind it and every name
+ * passed through, or the hub's client.
  */
 export async function runLeg(
   face: (typeof FACES)[number],
@@ -34,7 +34,7 @@ export async function runLeg(
       const command = [process.execPath, ...programs.client].join(" ");
       return await runSuite({ face, revision, target: ["--command", command], results });
     }
-    // Each on a stand of its own: the suite leaves calls behind that wait for an answer.
+    // Each run has its own stand, because the suite leaves calls that wait for an answer.
     const stand = await openStand(programs.fixtureServer);
     try {
       return await runSuite({ face, revision, target: ["--url", stand.url], results });

@@ -1,4 +1,4 @@
-/** Runs the MCP conformance suite on both faces. The exit code is the verdict. Nothing is installed and nothing is fetched. */
+/** Runs the MCP conformance suite against gateway and hub. The exit code is the verdict. Installs and downloads nothing. */
 import { FACES, REVISIONS, runLeg } from "./legs.ts";
 import type { Leg } from "./suite.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
 import { openWorkspace } from "../src/workspace/workspace.ts";
 
-/** The gateway with the fixture server behind it, at an address that needs no token: the suite cannot send one. */
+/** The gateway with the fixture server behind it, at an address without a token, because the suite cannot send one. */
 export interface Stand {
   readonly url: string;
   close(): Promise<void>;
@@ -14,7 +14,7 @@ export interface Stand {
 
 const TOKEN = "conformance-token";
 
-/** A whole workspace in a folder of its own: nothing is in the way that users do not have, and nothing is left out. */
+/** A complete workspace in its own folder, set up like a user's. */
 export async function openStand(fixtureServer: readonly string[]): Promise<Stand> {
   const folder = mkdtempSync(join(tmpdir(), "qm-conformance-stand-"));
   let target = "";
@@ -55,7 +55,7 @@ function configuration(port: number, fixtureServer: readonly string[]): object {
         args: fixtureServer,
         protocol: "modern",
         idle_timeout_ms: 0,
-        // It changes its own tools, because the suite wants to hear of that.
+        // The fixture changes its own tools, because the suite expects to be notified.
         pin: false,
       },
     },
@@ -66,7 +66,7 @@ function configuration(port: number, fixtureServer: readonly string[]): object {
   };
 }
 
-/** Hands everything on as it is, Host and Origin too, with a token added. */
+/** Forwards every request unchanged, including Host and Origin, and adds a token. */
 function tokenAddingDoor(token: string, target: () => string): Server {
   return createServer((incoming, outgoing) => {
     const { hostname, port } = new URL(target());

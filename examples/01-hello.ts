@@ -1,4 +1,4 @@
-/** Register a tool, call it, and ask what there is. */
+/** Register a tool, call it, and list the actions. */
 import assert from "node:assert/strict";
 
 // #region readme

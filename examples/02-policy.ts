@@ -1,4 +1,4 @@
-/** Who may do what: actors, rules, budgets, a visibility policy, and why. */
+/** Policy: actors, rules, budgets, a visibility policy, and how to explain a decision. */
 import assert from "node:assert/strict";
 import { z } from "zod";
 
@@ -49,7 +49,7 @@ assert.deepEqual(namesFor("admin").filter(isTool), ["tool__delete", "tool__mail"
 
 const hidden = await qm.invoke("tool__delete"); // failed, unknown_action: as if it did not exist
 const denied = await qm.invoke("tool__pay", { sum: 500 }); // refused, denied: "At most 100."
-const asked = await qm.invoke("tool__mail"); // waiting: nobody has agreed yet
+const asked = await qm.invoke("tool__mail"); // waiting: not approved yet
 const done = await qm.invoke("tool__delete", {}, { caller: { actor: "admin" } });
 
 // #endregion
@@ -78,7 +78,7 @@ qm.usePolicy({
   ...policy,
   visibility: { visibleTools: (actions, { tenant }) => actions.filter(() => !isShut.has(tenant ?? "")) },
 });
-isShut.add("acme"); // from now on, nothing is there for this tenant
+isShut.add("acme"); // from now on, this tenant sees no actions
 
 // #endregion
 

@@ -1,4 +1,4 @@
-/** A category of its own: an operation, and live resources that run it. */
+/** Add a category: an operation, and live resources that run it. */
 import assert from "node:assert/strict";
 
 // #region operation

@@ -1,4 +1,4 @@
-/** What a model is shown, and the way back from its tool calls, without any library for models. */
+/** The tools that a model sees, and how to run its tool calls, without a model library. */
 import assert from "node:assert/strict";
 import { qm } from "./support/weather.ts";
 
@@ -17,14 +17,14 @@ assert.deepEqual(
   ["describe_action", "invoke_action", "list_actions", "search_actions"],
 );
 const { callId, ...said } = answer;
-assert.equal(typeof callId, "string"); // what the ledger calls it
+assert.equal(typeof callId, "string"); // the call's id in the ledger
 assert.deepEqual(said, {
   ok: true,
   data: { city: "Lisbon", degrees: 21 },
   text: '{"city":"Lisbon","degrees":21}',
 });
 
-// With few actions, `auto` shows them as they are.
+// With few actions, `auto` lists them directly as tools.
 const small = await qm.surface({}, "auto");
 assert.equal(small.kind, "flat");
 assert.deepEqual(

@@ -1,4 +1,4 @@
-/** Find actions, be told when there is none, help a prompt, and let a model meet tools as it needs them. */
+/** Search for actions, detect that none fits, add prompt aids, and let a model load tools when it needs them. */
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { createQuartermaster } from "../src/index.ts";

@@ -1,4 +1,4 @@
-/** The deferred surface with the AI SDK: a tool that was found is shown from the next step on, and can be called then. */
+/** The deferred surface with the AI SDK: a tool that was found is available from the next step on. */
 import assert from "node:assert/strict";
 import { MockLanguageModelV3 } from "ai/test";
 import { z } from "zod";
@@ -51,7 +51,7 @@ const { text } = await generateText({
   tools,
   stopWhen: stepCountIs(8),
   prepareStep: () => {
-    Object.assign(tools, toAiSdkTools(surface)); // what was found since the last step
+    Object.assign(tools, toAiSdkTools(surface)); // the tools found since the last step
     return {};
   },
 });

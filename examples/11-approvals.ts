@@ -16,7 +16,7 @@ qm.register({
   requiresApproval: { autoApproveIf: "args.amount < 50.0", level: "user", expiresIn: "2h" },
   handler: ({ order }, { approvalDecision }) => {
     refunds.push(order);
-    return { order, agreedBy: approvalDecision?.by ?? "nobody had to" };
+    return { order, agreedBy: approvalDecision?.by ?? "no approval needed" };
   },
 });
 
@@ -47,7 +47,7 @@ const agreed = await qm.invoke(
   { order: "A-3", amount: 900 },
   { ask: async ({ args }) => ({ decision: args === null ? "denied" : "approved", by: "bob", roles: ["approver"] }) },
 );
-console.log(agreed.status); // done: whoever was asked has agreed while the call waited
+console.log(agreed.status); // done: the approver agreed while the call waited
 
 // #endregion
 

@@ -1,4 +1,4 @@
-/** Routing: being told of calls, events of one's own, and cancelling. */
+/** Routing: subscribe to calls, route your own events, and cancel calls. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { z } from "zod";
@@ -27,7 +27,7 @@ for (const [name, input] of [
 }
 qm.register({
   name: "slow",
-  description: "An example that waits until it is told to end.",
+  description: "An example that waits until it is cancelled.",
   inputSchema: z.object({}),
   effect: "read",
   scope: "generalist",

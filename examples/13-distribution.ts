@@ -1,4 +1,4 @@
-/** A result that is not for everybody alike, and a price that a model cannot restate. */
+/** Show each destination a different part of a result, and keep a model from restating a price. */
 import assert from "node:assert/strict";
 import type { Json, Outcome } from "../src/index.ts";
 
@@ -45,7 +45,7 @@ function tokenOf({ value }: Outcome): string {
 
 // #region anchors
 
-const said = `The lamp is ${tokenOf(outcome)}.`; // what the model wrote
+const said = `The lamp is ${tokenOf(outcome)}.`; // the model's text
 const { text, unknown } = await qm.anchors.render(caller, said);
 console.log(text, unknown); // The lamp is 1249.5. []
 

@@ -1,4 +1,4 @@
-/** Tell an OpenTelemetry SDK of every call. */
+/** Report every call to an OpenTelemetry SDK. */
 import assert from "node:assert/strict";
 import { trace } from "@opentelemetry/api";
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";

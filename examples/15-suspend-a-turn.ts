@@ -1,4 +1,4 @@
-/** A turn that waits for people is put away, and goes on when they have answered. The model's part is written out here. */
+/** Suspend a turn that waits for approvals, and resume it after the answers. The model's messages are hard-coded. */
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { createQuartermaster, type Json, type Outcome } from "../src/index.ts";
@@ -18,7 +18,7 @@ qm.register({
   },
 });
 
-// What the model has said: three calls at once, of which two are dear.
+// The model's output: three calls at once. Two of them need approval.
 const messages: Json[] = [{ role: "user", content: "Refund A-1, A-2 and A-3." }];
 const toolCalls = [
   { id: "call-1", name: "tool__refund", args: { order: "A-1", amount: 20 } },
@@ -33,7 +33,7 @@ const turn = await qm.turns.begin({ actor: "default", session: "chat-1" });
 
 const called = toolCalls.map(async ({ id, name, args }) => {
   const outcome = await qm.invoke(name, args, { caller: turn.caller });
-  turn.noted(id, outcome); // the turn remembers those that wait
+  turn.noted(id, outcome); // the turn stores the calls that wait
   if (outcome.status !== "waiting") messages.push(answerOf(id, outcome));
 });
 await Promise.all(called);
@@ -41,7 +41,7 @@ await Promise.all(called);
 const { resumeToken, parts } = await turn.suspend({ messages });
 console.log(parts.map(({ data }) => data.ref)); // [ 'call-2', 'call-3' ]
 
-// Whoever may answers, wherever they are. From here on it may be another process, days later.
+// An approver answers through any channel. The rest may run in another process, days later.
 const ann = { id: "ann", roles: ["approver"], via: "chat" };
 for (const { data } of parts) {
   const decision = data.ref === "call-2" ? "approved" : "denied";
@@ -50,11 +50,11 @@ for (const { data } of parts) {
 }
 
 const resumed = await qm.turns.resume(resumeToken);
-if (resumed.state === "suspended") throw new Error("somebody has still to answer: ask again later");
+if (resumed.state === "suspended") throw new Error("a call still waits for an answer: try again later");
 
 const told = resumed.memo as { messages: Json[] };
 for (const { ref, outcome } of resumed.results) told.messages.push(answerOf(ref, outcome));
-// Now the model goes on with told.messages. When it has said its last words:
+// Now the model continues with told.messages. When it has finished:
 await resumed.turn.end("complete");
 
 // #endregion
@@ -73,7 +73,7 @@ assert.deepEqual(told.messages.slice(0, 3), [
   { role: "tool", id: "call-2", content: '{"refunded":"A-2"}' },
 ]);
 assert.match(JSON.stringify(told.messages[3]), /tool_denied/);
-// One process goes on with a turn, once.
+// A turn can be resumed only once, by one process.
 await assert.rejects(qm.turns.resume(resumeToken), { code: "conflict" });
 
 await qm.close();

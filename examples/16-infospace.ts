@@ -1,4 +1,4 @@
-/** A result that is far too long for a model, used without being read. */
+/** Store a result that is too long for a model, and use it through its handle. */
 import assert from "node:assert/strict";
 
 // #region keep
@@ -9,7 +9,7 @@ const qm = await createQuartermaster({ infospace: {} });
 
 qm.register({
   name: "list_orders",
-  description: "Every order there is.",
+  description: "List all orders.",
   inputSchema: { type: "object", properties: {} },
   effect: "read",
   scope: "generalist",

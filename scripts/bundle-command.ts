@@ -1,7 +1,6 @@
 /**
- * Makes the command out of the source, in the folder that is named or in dist/bin: a few files in place of the hundreds
- * that it and its libraries have, because reading them is most of what starting takes. What is imported later stays in
- * files of its own.
+ * Bundles the command into the given folder or dist/bin. A few files replace the hundreds of the command and its libraries,
+ * because reading them takes most of the start time. Modules that are imported later stay in separate files.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -19,11 +18,11 @@ const packages = new Set(
 const notices = [...packages].filter((path) => path !== "").map(noticeOf);
 writeFileSync(join(folder, "THIRD-PARTY.txt"), notices.sort().join(`\n${"-".repeat(80)}\n\n`));
 
-/** What a package wants to be handed on with its code. */
+/** The licence texts that a package must be distributed with. */
 function noticeOf(path: string): string {
   const { name, version, license } = JSON.parse(readFileSync(join(path, "package.json"), "utf8"));
   const files = readdirSync(path).filter((file) => /^(?:licen[cs]e|notice|copying)\b/i.test(file));
-  if (files.length === 0) throw new Error(`${path} has no licence that could be handed on`);
+  if (files.length === 0) throw new Error(`${path} has no licence file to distribute`);
   const texts = files.map((file) => readFileSync(join(path, file), "utf8").trim());
   return `${name} ${version} (${license})\n\n${texts.join("\n\n")}\n`;
 }

@@ -2,16 +2,16 @@ import { join } from "node:path";
 import { build, type RolldownOutput } from "rolldown";
 
 export interface Bundle {
-  /** The name of each output file, without ".js", and the source it is made of. */
+  /** The name of each output file, without ".js", and its source. */
   readonly input: Readonly<Record<string, string>>;
   readonly folder: string;
-  /** Packages that are imported and not bundled. The default is what the published command imports. */
+  /** Packages that are imported and not bundled. The default is the list for the published command. */
   readonly external?: (id: string) => boolean;
 }
 
 const root = join(import.meta.dirname, "..");
 const shims = join(import.meta.dirname, "sdk-shims.ts");
-// Native code, and a few megabytes of data that most runs do without.
+// Native code, and a few megabytes of data that most runs do not need.
 const isHeavy = (id: string) => /^(?:@photostructure\/sqlite$|gpt-tokenizer\/)/.test(id);
 
 /** Bundles sources with their packages. A warning is an error. */
@@ -21,7 +21,7 @@ export function bundle({ input, folder, external = isHeavy }: Bundle): Promise<R
     input: { ...input },
     platform: "node",
     resolve: {
-      // A package's module form first: what another form requires cannot always be found out.
+      // Prefer a package's ES module form, because the requires of other forms cannot always be resolved.
       mainFields: ["module", "main"],
       alias: { "@modelcontextprotocol/client/_shims": shims, "@modelcontextprotocol/server/_shims": shims },
     },

@@ -1,6 +1,6 @@
 /**
- * What the MCP SDK takes from where it runs, without the schema validator that it would bring along: both faces of MCP
- * give it one of their own, and the command need not read a second ajv to start.
+ * The MCP SDK's platform shims, without its schema validator. The hub and the gateway both pass their own validator, so the
+ * command need not load ajv to start.
  */
 export { default as process } from "node:process";
 

@@ -22,8 +22,8 @@ import {
   waitingId,
 } from "./fixtures/approval-workplace.ts";
 
-// Calls that a person must agree to, through gateways that are processes of their own, from clients of both SDKs: whoever
-// is asked, and however the answer comes, the call runs once or not at all. What ran is counted by the lines of a file.
+// Calls that need approval, through gateways in separate processes, from clients of both SDKs. For every approver and every
+// channel, the call runs at most once. The lines of a file count the runs.
 
 const tokens = { ANN: "token-of-ann-alone", BEA: "token-of-bea-alone", PASSED: "token-of-passed" };
 const env = (name: keyof typeof tokens) => `\${secret:${name}}`;
@@ -66,11 +66,11 @@ const approve = (id: string, ...more: string[]) => approveAs(tokens.ANN, id, ...
 const transports = ["stdio", "http"] as const;
 const gates = { stdio: () => ({}), http: () => serving } satisfies Record<string, () => Gate>;
 
-describe("in the modern era", () => {
+describe("approvals in the modern era", () => {
   const refused = async (trying: Promise<unknown>) =>
     expect(await trying.catch((thrown: unknown) => thrown)).toMatchObject({ code: -32602 });
 
-  test.each(transports)("over %s a person agrees, and the call runs once", async (transport) => {
+  test.each(transports)("over %s, runs an approved call once", async (transport) => {
     const heard: string[] = [];
     const client = await place.modern(gates[transport](), (message) => {
       heard.push(message);
@@ -91,7 +91,7 @@ describe("in the modern era", () => {
   test.each([
     ["denies it", says("deny", "not today"), "not today"],
     ["declines", { action: "decline" }, "denied"],
-  ] as const)("a person who %s is heard, and the model is told", async (what, answer, told) => {
+  ] as const)("reports the denial to the model when a person %s", async (what, answer, told) => {
     const client = await place.modern(serving, () => answer);
     const path = `${what}.txt`;
 
@@ -106,7 +106,7 @@ describe("in the modern era", () => {
   test.each([
     ["cancels", { action: "cancel" }],
     ["says neither", { action: "accept", content: { decision: "perhaps" } }],
-  ] as const)("a person who %s leaves the call to others", async (what, answer) => {
+  ] as const)("leaves the call waiting when a person %s", async (what, answer) => {
     const client = await place.modern(serving, () => answer);
 
     const id = waitingId(await add(client, what));
@@ -115,7 +115,7 @@ describe("in the modern era", () => {
     expect(place.times(what)).toBe(0);
   });
 
-  test("an answer is taken for the call that asked and no other, from who made it, and once", async () => {
+  test("accepts an answer once, from the client that asked and for the same call", async () => {
     const client = await place.modern(serving, () => says("approve"));
     const stranger = await place.modern({ ...serving, token: tokens.PASSED }, () => says("approve"));
     const asked = await request(client, "forged");
@@ -138,7 +138,7 @@ describe("in the modern era", () => {
     expect([place.times("forged"), place.times("other arguments")]).toEqual([1, 0]);
   });
 
-  test("a gateway takes no answer to the question of one that was killed, and asks itself", async () => {
+  test("refuses an answer to the question of a killed gateway, and asks again", async () => {
     const killed = await place.serve();
     const asked = await request(await place.modern(killed, () => says("approve")), "again");
     const { id } = await place.approval("again");
@@ -153,11 +153,11 @@ describe("in the modern era", () => {
     expect(await place.approval("again", "done")).toMatchObject({ id, answer: { via: "elicitation" } });
   });
 
-  test("an answer that comes too late is not taken, and the question is still there for others", async () => {
+  test("refuses a late answer, and leaves the request pending", async () => {
     const folder = await mkdtemp(join(tmpdir(), "qm-late-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const notes = join(folder, "notes");
-    // How long a question waits cannot be configured, so this gateway is in no process of its own.
+    // The time limit of a question cannot be configured, so this gateway runs in the test process.
     const gate = await openGate({ limits: { questionMs: 50 } });
     gate.qm.register({
       name: "note",
@@ -183,7 +183,7 @@ describe("in the modern era", () => {
     expect(readFileSync(notes, "utf8")).toBe("x");
   });
 
-  test("a call that somebody else agrees to goes on, and the client's answer fetches the outcome", async () => {
+  test("runs a call that another approver approves, and returns its outcome for the client's answer", async () => {
     const client = await place.modern(serving, () => says("approve"));
     const asked = await request(client, "elsewhere");
     const { id } = await place.approval("elsewhere");
@@ -197,8 +197,8 @@ describe("in the modern era", () => {
   });
 });
 
-describe.each(transports)("in the legacy era over %s", (transport) => {
-  test("a person agrees to one call and not to the other", async () => {
+describe.each(transports)("approvals in the legacy era over %s", (transport) => {
+  test("runs the approved call and refuses the denied one", async () => {
     const path = `legacy-${transport}`;
     const client = await place.legacy(gates[transport](), (message) =>
       message.includes("bad") ? says("deny", "not this one") : says("approve"),
@@ -213,7 +213,7 @@ describe.each(transports)("in the legacy era over %s", (transport) => {
     expect([place.times(path), place.times(`bad-${path}`), place.written(path)]).toEqual([1, 0, "hello"]);
   });
 
-  test("a client that does not answer is not waited for once somebody else does, and comes too late", async () => {
+  test("continues when another approver answers, and refuses the client's late answer", async () => {
     const line = `silent-${transport}`;
     let answerAtLast = (_: Elicited) => {};
     const client = await place.legacy(gates[transport](), () => new Promise((resolve) => (answerAtLast = resolve)));
@@ -230,7 +230,7 @@ describe.each(transports)("in the legacy era over %s", (transport) => {
     expect(place.times(line)).toBe(1);
   });
 
-  test("a call that its client takes back can be agreed to by nobody", async () => {
+  test("refuses an approval after the client has cancelled the call", async () => {
     const line = `cancelled-${transport}`;
     const client = await place.legacy(gates[transport](), () => new Promise(() => {}));
     const cancelling = new AbortController();
@@ -251,7 +251,7 @@ describe("a client that cannot be asked", () => {
   test.each([
     ["modern", "stdio"],
     ["legacy", "http"],
-  ] as const)("waits for another process to agree (%s, %s)", async (era, transport) => {
+  ] as const)("waits for an approval from another process (%s, %s)", async (era, transport) => {
     const client = await place[era](gates[transport]());
     const line = `waits-${era}`;
     const id = waitingId(await add(client, line));
@@ -263,11 +263,11 @@ describe("a client that cannot be asked", () => {
     expect(outcome).toMatchObject({ status: "done", result: { line } });
     expect(approved).toMatchObject({ code: 0, err: "" });
     expect(place.times(line)).toBe(1);
-    // They have been given it: the same again is another call.
+    // The outcome was delivered, so the same call is a new request.
     expect(waitingId(await add(client, line))).not.toBe(id);
   });
 
-  test("gets the outcome by the same call again, once", async () => {
+  test("gets the outcome once by repeating the call", async () => {
     const client = await place.modern(serving);
     const id = waitingId(await add(client, "repeated"));
     expect(waitingId(await add(client, "repeated"))).toBe(id);
@@ -281,7 +281,7 @@ describe("a client that cannot be asked", () => {
   });
 });
 
-describe("people who are not at the client", () => {
+describe("approvers away from the client", () => {
   const post = async (id: string, decision: string, token: string) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const where = new URL(`/v1/approvals/${id}`, serving.url);
@@ -289,7 +289,7 @@ describe("people who are not at the client", () => {
     return { status: response.status, said: await response.text() };
   };
 
-  test("agree over HTTP", async () => {
+  test("approve over HTTP", async () => {
     const client = await place.modern(serving);
     const id = waitingId(await add(client, "posted"));
 
@@ -303,13 +303,13 @@ describe("people who are not at the client", () => {
   test.each([
     ["approve", "done", 1],
     ["deny", "refused", 0],
-  ] as const)("%s by a signed link, of which the second use tells who was first", async (decision, status, times) => {
+  ] as const)("%s by a signed link, whose second use names the first answer", async (decision, status, times) => {
     const client = await place.modern(serving);
     const line = `link-${decision}`;
     const id = waitingId(await add(client, line));
     const made = await place.qmAs(tokens.ANN, "approvals", "link", id, "--for", "bea", "--json");
     const link = new URL(JSON.parse(made.out).url);
-    // What stands in front of us passes on what comes for that address.
+    // A reverse proxy would forward the public address to the gateway.
     const page = new URL(link.pathname + link.search, serving.url);
     const answer = (choice: string, t = link.searchParams.get("t") ?? "") =>
       fetch(new URL(link.pathname, page), { method: "POST", body: new URLSearchParams({ t, decision: choice }) });
@@ -326,12 +326,12 @@ describe("people who are not at the client", () => {
     expect(place.times(line)).toBe(times);
   });
 
-  test("answer at the same time from two places: one counts, and the other is told whose did", async () => {
+  test("answer at the same time: one answer counts, and the other gets a conflict that names the winner", async () => {
     const client = await place.modern(serving);
     const id = waitingId(await add(client, "raced"));
     const denying = place.qm("approvals", "deny", id, "--yes", "--as", "ann");
 
-    // It shows the call, and answers.
+    // The command prints the call before it answers.
     await denying.said;
     const [cli, http] = await Promise.all([denying, post(id, "approve", tokens.BEA)]);
 
@@ -345,7 +345,7 @@ describe("people who are not at the client", () => {
   });
 });
 
-describe("a server that is passed through", () => {
+describe("a passed-through server", () => {
   const image = { type: "image", data: "AAAA", mimeType: "image/png" };
   const own = (line: string) => ({
     content: [{ type: "text", text: `added ${line}` }, image],
@@ -360,7 +360,7 @@ describe("a server that is passed through", () => {
     ["modern", "stdio"],
     ["legacy", "http"],
     ["legacy", "stdio"],
-  ] as const)("is asked about, and what it answers is handed on (%s, %s)", async (era, transport) => {
+  ] as const)("needs approval, and its result is passed on unchanged (%s, %s)", async (era, transport) => {
     let answer = says("approve");
     const client = await place[era](passed[transport](), () => answer);
     const call = { name: "add", arguments: { line: `passed-${era}-${transport}` } };
@@ -378,7 +378,7 @@ describe("a server that is passed through", () => {
     expect([place.times(call.arguments.line), place.times(read) - before]).toEqual([1, 1]);
   });
 
-  test("answers a client that cannot be asked as it would have, once somebody agreed", async () => {
+  test("returns its own result to a client that cannot be asked, once the call is approved", async () => {
     const client = await place.modern(passed.http());
     const call = async () => (await client.callTool({ name: "add", arguments: { line: "held" } })) as Result;
 
@@ -394,26 +394,23 @@ describe("a server that is passed through", () => {
   });
 });
 
-test.each(["modern", "legacy"] as const)(
-  "a %s client is not asked what an administrator must agree to",
-  async (era) => {
-    const person = vi.fn(() => says("approve"));
-    const client = await place[era](serving, person);
-    const path = `keys-${era}`;
-    await invoke(client, "file__write", { path, content: "k" });
-    person.mockClear();
+test.each(["modern", "legacy"] as const)("does not ask a %s client for an administrator's approval", async (era) => {
+  const person = vi.fn(() => says("approve"));
+  const client = await place[era](serving, person);
+  const path = `keys-${era}`;
+  await invoke(client, "file__write", { path, content: "k" });
+  person.mockClear();
 
-    const id = waitingId(await invoke(client, "file__delete", { path }));
-    expect((await approve(id)).err).toContain("ann has none of the roles");
-    expect([person.mock.calls.length, place.written(path)]).toEqual([0, "k"]);
-    expect(await approveAs(tokens.BEA, id)).toMatchObject({ code: 0 });
+  const id = waitingId(await invoke(client, "file__delete", { path }));
+  expect((await approve(id)).err).toContain("ann has none of the roles");
+  expect([person.mock.calls.length, place.written(path)]).toEqual([0, "k"]);
+  expect(await approveAs(tokens.BEA, id)).toMatchObject({ code: 0 });
 
-    expect(await awaited(client, id)).toMatchObject({ status: "done" });
-    expect(place.written(path)).toBeUndefined();
-  },
-);
+  expect(await awaited(client, id)).toMatchObject({ status: "done" });
+  expect(place.written(path)).toBeUndefined();
+});
 
-test("where clients are not to be asked calls wait, and killed gateways lose nothing of them", async () => {
+test("keeps waiting calls across killed gateways when clients are not asked", async () => {
   const other = await openWorkplace(
     command.bin,
     { ...config, approvals: { ...config.approvals, ask_client: false } },
@@ -430,7 +427,7 @@ test("where clients are not to be asked calls wait, and killed gateways lose not
   expect(await other.qmAs(tokens.ANN, "approvals", "approve", one, "--yes", "--no-run")).toMatchObject({ code: 0 });
   expect(other.times("one")).toBe(0);
 
-  // What was agreed to while nobody was there to run it is run by whoever comes.
+  // The next gateway runs a call that was approved while no gateway was running.
   const second = await other.serve();
   await other.approval("one", "done");
   expect(waitingId(await add(await other.modern(second), "two"))).toBe(two);
@@ -445,7 +442,7 @@ test("where clients are not to be asked calls wait, and killed gateways lose not
   expect([other.times("one"), other.times("two")]).toEqual([1, 1]);
 });
 
-test("a gateway that is told to end while a person is asked ends, and the question stays", async () => {
+test("a gateway exits on SIGTERM while it asks a person, and the request stays pending", async () => {
   const ending = await place.serve();
   const [modern, legacy] = await Promise.all([
     place.modern(ending, () => says("approve")),

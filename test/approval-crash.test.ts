@@ -10,31 +10,31 @@ import { type SqlQuery, type SqlRow, sql } from "../src/store/sql.ts";
 import type { Hook, Look, Said, SaidOutcome, Step, Visit } from "./fixtures/approving-process.ts";
 import { findCompiled } from "./support/compiled.ts";
 
-// A call that must be agreed to, and a process that is killed at one point of it. A second process and then a third open
-// what it left, put it in order, answer again and call again. Seven points, each with seven courses of events.
+// A call that needs approval, and a process that is killed at one point of it. A second and a third process open its store,
+// recover it, answer again and call again. Seven points, each with seven courses of events.
 
 const DAY_MS = 86_400_000;
 const AGREED = { sum: 5 };
 const OTHER = { sum: 6 };
 
 interface Place {
-  /** Where the process kills itself. Absent: between two steps. */
+  /** Where the process kills itself. The default is between two steps. */
   readonly killIn?: Hook;
-  /** What the first process does; `answer` stands for what the course of events says. */
+  /** The steps of the first process. `answer` stands for the answer of the course of events. */
   readonly steps: readonly (Step | "answer")[];
-  /** What it leaves, but for a call that was denied. */
+  /** The state after the crash, except for a denied call. */
   readonly leaves: { readonly state: string; readonly begun: boolean; readonly lines: number };
 }
 
 const run = ["call", "answer", "run", "die"] as const;
 const places = {
-  "before the question is stored": {
+  "before the request is stored": {
     killIn: "preview",
     steps: ["call"],
     leaves: { state: "none", begun: false, lines: 0 },
   },
-  "while it waits": { steps: ["call", "die"], leaves: { state: "pending", begun: false, lines: 0 } },
-  "agreed to, not claimed": {
+  "while the call waits": { steps: ["call", "die"], leaves: { state: "pending", begun: false, lines: 0 } },
+  "approved, not claimed": {
     steps: ["call", "answer", "die"],
     leaves: { state: "approved", begun: false, lines: 0 },
   },
@@ -44,12 +44,12 @@ const places = {
     leaves: { state: "executing", begun: false, lines: 0 },
   },
   "in the handler": { killIn: "handler", steps: run, leaves: { state: "executing", begun: true, lines: 1 } },
-  "after the handler, its outcome not kept": {
+  "after the handler, outcome not stored": {
     killIn: "delivery",
     steps: run,
     leaves: { state: "executing", begun: true, lines: 1 },
   },
-  "its outcome kept, not in the ledger": {
+  "outcome stored, not in the ledger": {
     killIn: "record",
     steps: run,
     leaves: { state: "done", begun: true, lines: 1 },
@@ -58,13 +58,13 @@ const places = {
 
 interface Course {
   readonly answer: readonly Step[];
-  /** What those are told whose answer comes to a question that waits. */
+  /** The results of the answers to a pending request. */
   readonly heard: readonly string[];
-  /** The arguments in the store are others than those agreed to, after the crash. */
+  /** The arguments in the store are changed after the crash. */
   readonly rewritten?: boolean;
-  /** The second process has a policy in which the caller may not use the action; the third has the first one's again. */
+  /** In the second process, the policy denies the action to the caller. The third has the first policy again. */
   readonly revoked?: boolean;
-  /** How far the clock is on in the second process, and as far again in the third. */
+  /** How far the clock is ahead in the second process. The third is ahead by twice that. */
   readonly aheadMs?: number;
 }
 
@@ -82,39 +82,39 @@ const courses = {
 type PlaceName = keyof typeof places;
 type CourseName = keyof typeof courses;
 
-/** What must have become of it in the end. */
+/** The expected final state. */
 interface End {
   readonly state: string;
   /** How often it ran. */
   readonly lines: number;
-  /** How often the ledger has the end of the call. */
+  /** How often the ledger records the end of the call. */
   readonly ends: number;
-  /** What the caller is told, once, by calling again. */
+  /** The answer to the first repeated call. */
   readonly told: string;
 }
 
 const ran: End = { state: "done", lines: 1, ends: 1, told: "done" };
 const cutOff: End = { state: "interrupted", lines: 1, ends: 1, told: "interrupted" };
-/** Agreed to, and not run, because it would not have been what was agreed to. */
+/** Approved, but not run, because the call is no longer the approved one. */
 const voided: End = { state: "expired", lines: 0, ends: 1, told: "approval_expired" };
-/** These were never gone on with: the ledger has their end as `approval.expired` and `approval.decided`. */
+/** These calls were never resumed. The ledger records their end as `approval.expired` and `approval.decided`. */
 const late: End = { state: "expired", lines: 0, ends: 0, told: "approval_expired" };
 const refused: End = { state: "denied", lines: 0, ends: 0, told: "tool_denied" };
-/** Nothing was left and nothing could be asked; when the caller has its rights again, it asks for the first time. */
+/** No request was stored before the caller lost its rights. It makes the first request when it has them again. */
 const asksAnew: End = { state: "pending", lines: 0, ends: 0, told: "waiting" };
 
-// Not to be reached are four of them: what is denied is never claimed, so the process that wants to run it finds nothing
-// and is killed when it has looked. Where no question was stored, there is none whose arguments could be changed or that
-// could expire: there it is the one that the second process puts, and the third that finds it so.
+// Four cases cannot be reached. A denied call is never claimed, so the process that wants to run it finds nothing and is
+// killed after that. If no request was stored, none can be changed or expire. In these cases the second process makes the
+// request, and the third finds it changed or expired.
 const expected: Readonly<Record<PlaceName, readonly [End, End, End, End, End, End, End]>> = {
   // nothing else, double approval, changed arguments, revoked actor, wrong role, expired, denied
-  "before the question is stored": [ran, ran, voided, asksAnew, ran, late, refused],
-  "while it waits": [ran, ran, voided, voided, ran, late, refused],
-  "agreed to, not claimed": [ran, ran, voided, voided, ran, late, refused],
+  "before the request is stored": [ran, ran, voided, asksAnew, ran, late, refused],
+  "while the call waits": [ran, ran, voided, voided, ran, late, refused],
+  "approved, not claimed": [ran, ran, voided, voided, ran, late, refused],
   "claimed, not begun": [ran, ran, voided, voided, ran, late, refused],
   "in the handler": [cutOff, cutOff, cutOff, cutOff, cutOff, cutOff, refused],
-  "after the handler, its outcome not kept": [cutOff, cutOff, cutOff, cutOff, cutOff, cutOff, refused],
-  "its outcome kept, not in the ledger": [ran, ran, ran, ran, ran, ran, refused],
+  "after the handler, outcome not stored": [cutOff, cutOff, cutOff, cutOff, cutOff, cutOff, refused],
+  "outcome stored, not in the ledger": [ran, ran, ran, ran, ran, ran, refused],
 };
 
 interface Case {
@@ -127,13 +127,13 @@ interface Case {
   readonly effects: string;
 }
 
-/** What was seen of a case. */
+/** The observations of a case. */
 interface Seen {
   readonly left: Left;
   readonly first: Process;
   readonly second: Process;
   readonly third: Process;
-  /** The approval in question. */
+  /** The id of the approval. */
   readonly id: string | undefined;
   /** The arguments of every run. */
   readonly lines: readonly unknown[];
@@ -141,10 +141,10 @@ interface Seen {
   readonly endedTwice: readonly SqlRow[];
 }
 
-/** What the first process left, as it lay in the files. */
+/** The state in the files after the first process. */
 type Left = Place["leaves"] & { readonly ends: number };
 
-/** What a process said about one store, and how it ended. */
+/** The output of a process about one store, and how it ended. */
 interface Process {
   readonly signal: string | null;
   readonly status: number | null;
@@ -203,7 +203,7 @@ describe("a process killed", () => {
       expect(first.signal).toBe("SIGKILL");
       expect([second.status, third.status]).toEqual([0, 0]);
       expect(left).toEqual({ ...(isDenied ? { state: "denied", begun: false, lines: 0 } : place.leaves), ends: 0 });
-      // Nobody came back from running it but who found nothing to run.
+      // Only a process that found nothing to run got past the step.
       expect(runsIn(first)).toEqual(isDenied && place.steps.includes("run") ? [0] : []);
 
       expect(lines).toEqual(Array.from({ length: end.lines }, () => AGREED));
@@ -211,7 +211,7 @@ describe("a process killed", () => {
       expect(lookIn(third)).toEqual({ state: end.state, ends: end.ends, broken: [] });
       expect(endedTwice).toEqual([]);
 
-      // One answer counts, where there is one in time, and none that comes later.
+      // One answer in time counts. Later answers do not.
       const answers = [first, second, third].map(answersIn);
       const isAnswered = place.steps.includes("answer") || (end !== late && end !== asksAnew);
       if (isAnswered) expect(answers.find((given) => given.length > 0)?.toSorted()).toEqual(course.heard);
@@ -219,7 +219,7 @@ describe("a process killed", () => {
       const tooLate = end.state === "expired" ? "approval_expired" : "conflict";
       expect(answers.at(-1)).toEqual([end === asksAnew ? "not_found" : tooLate]);
 
-      // Once the caller is told how the call ended; after that, the same call is another question.
+      // The caller gets the outcome once. After that, the same call is a new request.
       const calls = callsAfterwards(each);
       const hidden = course.revoked ? ["unknown_action"] : [];
       expect(calls.map((call) => call.as).slice(0, hidden.length + 1)).toEqual([...hidden, end.told]);
@@ -232,14 +232,14 @@ describe("a process killed", () => {
         expect(call.approval).not.toBe(id);
       }
 
-      // Other arguments are another question, too.
+      // A call with other arguments is a new request, too.
       const others = callsIn(third, "call with other arguments");
       expect(others.map((call) => call.as)).toEqual(course.rewritten ? ["waiting"] : []);
       for (const { approval } of others) expect([id, ...anew.map((call) => call.approval)]).not.toContain(approval);
     });
   });
 
-  test("nothing is lost, run twice, run after it was denied, or run with other arguments", () => {
+  test("loses no call, and runs none twice, after a denial or with other arguments", () => {
     const count = (is: (each: Case, seen: Seen) => boolean) => cases.filter((each) => is(each, seenOf(each))).length;
     const isTold = (each: Case) => callsAfterwards(each).some((call) => call.as === each.end.told);
     const isOther = (line: unknown) => JSON.stringify(line) !== JSON.stringify(AGREED);
@@ -260,7 +260,7 @@ describe("a process killed", () => {
   });
 });
 
-describe("when the ledger lacks the end of a call", () => {
+describe("a call without its end in the ledger", () => {
   const left = async (killIn: Hook) => {
     const own = mkdtempSync(join(folder, "own-"));
     const visit = { store: join(own, "store.db"), effects: join(own, "effects.txt") };
@@ -268,28 +268,34 @@ describe("when the ledger lacks the end of a call", () => {
     return { ...visit, id: first && questionIn(first) };
   };
 
-  test.each<Hook>(["handler", "record"])("killed in the %s, and the next one while it clears up", async (killIn) => {
-    const visit = await left(killIn);
+  test.each<Hook>(["handler", "record"])(
+    "gets one end when the process is killed in the %s, and the next one during recovery",
+    async (killIn) => {
+      const visit = await left(killIn);
 
-    const [second] = await visited([{ ...visit, killIn: "clearing up", steps: ["run"] }]);
-    const [third] = await visited([{ ...visit, steps: ["run", "run", "look"] }]);
+      const [second] = await visited([{ ...visit, killIn: "clearing up", steps: ["run"] }]);
+      const [third] = await visited([{ ...visit, steps: ["run", "run", "look"] }]);
 
-    expect(second).toMatchObject({ signal: "SIGKILL", said: [] });
-    const state = killIn === "handler" ? "interrupted" : "done";
-    expect(third && lookIn(third)).toEqual({ state, ends: 1, broken: [] });
-    const told = await inStore(visit, sql`select id from events where type = 'approval.interrupted'`);
-    expect(told).toHaveLength(killIn === "handler" ? 1 : 0);
-  });
+      expect(second).toMatchObject({ signal: "SIGKILL", said: [] });
+      const state = killIn === "handler" ? "interrupted" : "done";
+      expect(third && lookIn(third)).toEqual({ state, ends: 1, broken: [] });
+      const told = await inStore(visit, sql`select id from events where type = 'approval.interrupted'`);
+      expect(told).toHaveLength(killIn === "handler" ? 1 : 0);
+    },
+  );
 
-  test.each<Hook>(["delivery", "record"])("killed in the %s, and two clear up at the same time", async (killIn) => {
-    const { store } = await left(killIn);
-    const both = [await waitingOn(store), await waitingOn(store)];
+  test.each<Hook>(["delivery", "record"])(
+    "gets one end when the process is killed in the %s, and two recover at the same time",
+    async (killIn) => {
+      const { store } = await left(killIn);
+      const both = [await waitingOn(store), await waitingOn(store)];
 
-    await Promise.all(both.map(({ approvals }) => approvals.run()));
-    await Promise.all(both.map((each) => each.close()));
+      await Promise.all(both.map(({ approvals }) => approvals.run()));
+      await Promise.all(both.map((each) => each.close()));
 
-    expect(await inStore({ store }, sql`select id from events where type = 'call.ended'`)).toHaveLength(1);
-  });
+      expect(await inStore({ store }, sql`select id from events where type = 'call.ended'`)).toHaveLength(1);
+    },
+  );
 
   const waitingOn = (store: string) => createQuartermaster({ store, approvals: { worker: false } });
 });
@@ -299,7 +305,7 @@ function firstVisit({ store, effects, place, course }: Case): Visit {
   return { store, effects, steps, killIn: place.killIn };
 }
 
-/** Whether the question in question is one that the second process puts. */
+/** Whether the second process makes the request. */
 function isAskedLater({ leaves }: Place): boolean {
   return leaves.state === "none";
 }
@@ -327,7 +333,7 @@ async function placeByPlace(visit: (each: Case, at: number) => Visit): Promise<r
   return (await inPairs(groups, visited)).flat();
 }
 
-/** One process that makes the visits: what it said at each. */
+/** Runs one process for the visits, and returns its output for each. */
 async function visited(visits: readonly Visit[]): Promise<readonly Process[]> {
   const script = findCompiled(new URL("fixtures/approving-process.ts", import.meta.url));
   const child = spawn(process.execPath, [script, JSON.stringify(visits)], {
@@ -345,7 +351,7 @@ async function visited(visits: readonly Visit[]): Promise<readonly Process[]> {
   return visits.map(({ store }) => ({ status, signal, said: all.filter((each) => each.store === store) }));
 }
 
-/** Before anything but SQLite looks at the files. */
+/** Reads the state directly from the database, before any recovery. */
 async function leftBy(each: Case): Promise<Left> {
   const [row] = await inStore(each, sql`select state, begun_at from approvals`);
   const ended = await inStore(
@@ -356,7 +362,7 @@ async function leftBy(each: Case): Promise<Left> {
   return { state: String(row?.state ?? "none"), begun, lines: linesOf(each).length, ends: ended.length };
 }
 
-/** Puts other arguments in place of those that were asked about. */
+/** Replaces the stored arguments. */
 async function rewriteSome(isMeant: (each: Case) => boolean): Promise<void> {
   for (const each of cases.filter(isMeant)) {
     const rows = await inStore(each, sql`update approvals set args = ${JSON.stringify(OTHER)} returning id`);
@@ -383,7 +389,7 @@ function seenOf(each: Case): Seen {
   return seen.get(each) ?? expect.fail("it did not take place");
 }
 
-/** What the caller is told by calling again, in the second and in the third process. */
+/** The answers to repeated calls, in the second and the third process. */
 function callsAfterwards(each: Case): readonly SaidOutcome[] {
   const { second, third } = seenOf(each);
   const [asking, ...rest] = callsIn(second);
@@ -391,7 +397,7 @@ function callsAfterwards(each: Case): readonly SaidOutcome[] {
   return [...again, ...callsIn(third)];
 }
 
-/** The question that came of a process's first call. */
+/** The approval id of a process's first call. */
 function questionIn(from: Process): string | undefined {
   return callsIn(from)[0]?.approval;
 }
@@ -413,7 +419,7 @@ function lookIn({ said }: Process): Look {
   return look.said as Look;
 }
 
-/** Two at a time. */
+/** Works on two items at a time. */
 async function inPairs<T, R>(items: readonly T[], work: (item: T, at: number) => Promise<R>): Promise<readonly R[]> {
   const results: R[] = [];
   const left = items.entries();

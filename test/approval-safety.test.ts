@@ -43,7 +43,7 @@ async function counter(options: QuartermasterOptions = {}): Promise<Quartermaste
 const ran: string[] = [];
 afterEach(() => void ran.splice(0));
 
-/** A tool that leaves a trace when it runs. */
+/** A tool that records its runs. */
 function tool(name: string, more: object = {}) {
   return {
     name,
@@ -67,14 +67,14 @@ function idOf(outcome: Outcome): string {
 
 const typesOf = async (qm: Quartermaster, type: string) => (await qm.ledger.read({ type })).map(({ data }) => data);
 
-describe("rights that are lost while a person thinks", () => {
+describe("rights that the caller loses while the call waits", () => {
   test.each<readonly [string, (qm: Quartermaster) => void]>([
-    ["denied", (qm) => qm.usePolicy({ rules: [{ rule: "tool.name == 'tool__pay'", effect: "deny" }] })],
+    ["denied by a rule", (qm) => qm.usePolicy({ rules: [{ rule: "tool.name == 'tool__pay'", effect: "deny" }] })],
     ["hidden", (qm) => qm.usePolicy({ tools: { denied: ["tool__pay"] } })],
-    ["another actor's", (qm) => qm.usePolicy({ actors: [{ name: "other", tools: ["*"] }] })],
-    ["gone", (qm) => void qm.unregister("pay")],
+    ["only another actor has it", (qm) => qm.usePolicy({ actors: [{ name: "other", tools: ["*"] }] })],
+    ["unregistered", (qm) => void qm.unregister("pay")],
     ["under another policy", (qm) => qm.usePolicy({ rules: [{ rule: "false", effect: "hide" }] })],
-  ])("%s: it does not run although they agree", async (_, change) => {
+  ])("%s: the approved call does not run", async (_, change) => {
     const qm = await counter();
     qm.register(tool("pay"));
 
@@ -95,7 +95,7 @@ describe("rights that are lost while a person thinks", () => {
     expect((await qm.approvals.list()).map(({ state }) => state)).toEqual(["expired"]);
   });
 
-  test("who must agree has become somebody higher", async () => {
+  test("a higher level is required: the approved call does not run", async () => {
     const qm = await counter({ approvals: { worker: false } });
     let level = "user";
     qm.register(tool("pay", { requiresApproval: () => level }));
@@ -110,8 +110,8 @@ describe("rights that are lost while a person thinks", () => {
   });
 });
 
-describe("a question", () => {
-  test("whose rule fails is for nobody less than the rule says", async () => {
+describe("an approval request", () => {
+  test("has at least the level of a rule that fails", async () => {
     const qm = await counter();
     qm.register(
       tool("pay", { requiresApproval: { autoApproveIf: "args.sum < 100.0", level: "admin", expiresIn: "5m" } }),
@@ -124,7 +124,7 @@ describe("a question", () => {
     expect(Date.parse(expiresAt) - Date.parse(requestedAt)).toBe(5 * 60_000);
   });
 
-  test("of two levels that nobody can compare is for an administrator", async () => {
+  test("needs an administrator when two levels cannot be compared", async () => {
     const rules = [
       { rule: "true", effect: "ask", level: "legal" },
       { rule: "true", effect: "ask", level: "money" },
@@ -135,7 +135,7 @@ describe("a question", () => {
     expect(await qm.invoke("tool__pay")).toMatchObject({ approval: { level: "admin" } });
   });
 
-  test("is put to the person at the client only where everything can be shown", async () => {
+  test("is shown to the person at the client only if it fits completely", async () => {
     const qm = await counter();
     qm.register(tool("pay"));
     const asked: string[] = [];
@@ -158,7 +158,7 @@ describe("a question", () => {
     expect(asked[0]).toContain('"sum":1');
   });
 
-  test("is the same one in the next turn, and another one for another caller", async () => {
+  test("is the same in the next turn, and a new one for another caller", async () => {
     const qm = await counter();
     qm.register(tool("pay"));
     const idFor = async (caller: object) => idOf(await qm.invoke("tool__pay", { sum: 1 }, { caller }));
@@ -178,7 +178,7 @@ describe("a question", () => {
     [approved, { id: "ann", via: "test" }],
     [approved, { id: "", roles: [], via: "test" }],
     [{ ...approved, reason: 5 }, ann],
-  ])("is not answered by %j of %j", async (answer, approver) => {
+  ])("rejects the answer %j of %j", async (answer, approver) => {
     const qm = await counter();
     qm.register(tool("pay"));
     const id = idOf(await qm.invoke("tool__pay"));
@@ -190,7 +190,7 @@ describe("a question", () => {
     expect((await qm.approvals.get(id)).state).toBe("pending");
   });
 
-  test("that nobody answers does not keep anybody from closing, and stands afterwards", async () => {
+  test("does not block closing, and stays pending afterwards", async () => {
     const store = newStore();
     const qm = await createQuartermaster({ store, approvals: { ask: () => new Promise(() => {}) } });
     qm.register(tool("pay"));
@@ -204,7 +204,7 @@ describe("a question", () => {
     expect((await later.approvals.list()).map(({ state }) => state)).toEqual(["pending"]);
   });
 
-  test("that is late is over, however many others wait longer", async () => {
+  test("expires, even if many others expire later", async () => {
     let offset = 0;
     const now = () => new Date(Date.now() + offset);
     const policy = { approvals: { maxOpen: 500, expiresIn: "30d" } } as const;
@@ -221,7 +221,7 @@ describe("a question", () => {
     expect((await qm.approvals.get(id)).answer).toMatchObject({ reason: "nobody answered in time" });
   });
 
-  test("ends when its time is over, also for whoever waits for it", async () => {
+  test("expires while a caller waits for it", async () => {
     const qm = await counter({ approvals: { ask: () => new Promise(() => {}) } });
     qm.register(tool("pay", { requiresApproval: { autoApproveIf: "false", expiresIn: "50ms" } }));
 
@@ -229,8 +229,8 @@ describe("a question", () => {
   });
 });
 
-describe("what was agreed to", () => {
-  test("is run once, although its route would try again", async () => {
+describe("an approved call", () => {
+  test("runs once, even if its route has retries", async () => {
     let tries = 0;
     const failing = () => {
       tries++;
@@ -248,7 +248,7 @@ describe("what was agreed to", () => {
     expect(tries).toBe(4);
   });
 
-  test("is left to a process with the same policy, for a while", async () => {
+  test("is left to a process with the same policy for a while", async () => {
     const store = newStore();
     const here = await counter({ store, approvals: { worker: false } });
     const there = await counter({
@@ -265,7 +265,7 @@ describe("what was agreed to", () => {
     expect(ran).toEqual(['pay {"sum":1}']);
   });
 
-  test("is run also where very many calls are not known", async () => {
+  test("runs among many calls of unknown actions", async () => {
     const store = newStore();
     const elsewhere = await counter({ store, approvals: { worker: false }, policy: { approvals: { maxOpen: 500 } } });
     for (const name of ["other", "known"]) elsewhere.register(tool(name));
@@ -280,7 +280,7 @@ describe("what was agreed to", () => {
     expect(ran).toEqual(["known {}"]);
   });
 
-  test("waits without an end in the ledger while there is no place to run it", async () => {
+  test("waits without an end in the ledger while all concurrency slots are taken", async () => {
     const qm = await counter({ limits: { concurrency: 1, queue: 0 }, approvals: { worker: false } });
     let leave: (() => void) | undefined;
     qm.register(
@@ -302,7 +302,7 @@ describe("what was agreed to", () => {
     expect((await qm.ledger.read({ callId, type: "call.suspended" })).length).toBe(2);
   });
 
-  test("is nobody else's to wait for", async () => {
+  test("cannot be awaited by another tenant", async () => {
     const qm = await counter();
     qm.register(tool("pay", { handler: () => ({ secret: 42 }) }));
     qm.register(
@@ -319,13 +319,13 @@ describe("what was agreed to", () => {
     await expect.poll(async () => (await qm.approvals.get(id)).state).toBe("done");
 
     expect(await qm.invoke("tool__spy", {}, { caller: { tenant: "t2" } })).toMatchObject({ data: "waiting" });
-    // It has not been given to anybody by that.
+    // The attempt did not count as a delivery.
     const again = await qm.invoke("tool__pay", { sum: 1 }, { caller: { tenant: "t1" } });
     expect(again).toMatchObject({ status: "done", data: { secret: 42 }, ranAs: stolen.callId });
   });
 });
 
-test("of two that ask for the same, one runs it, and both have an end in the ledger", async () => {
+test("runs one of two identical calls, and records an end for both", async () => {
   const qm = await counter();
   qm.register(tool("pay"));
 
@@ -342,7 +342,7 @@ test("of two that ask for the same, one runs it, and both have an end in the led
   });
 });
 
-test("a call that was answered with what ran before is recorded as a case that passes", async () => {
+test("records a call with an earlier outcome as an eval case that passes", async () => {
   const qm = await counter();
   qm.register(tool("pay"));
   const id = idOf(await qm.invoke("tool__pay", { sum: 1 }));
@@ -359,7 +359,7 @@ test("a call that was answered with what ran before is recorded as a case that p
   expect(ran).toHaveLength(1);
 });
 
-describe("a result that is not for everybody alike", () => {
+describe("an annotated result", () => {
   const record = { name: "Ann", iban: "DE-SECRET-1", note: "for the model only" };
   const marks = { iban: { hidden: true }, note: { hidden: ["audit"] } } as const;
 
@@ -370,7 +370,7 @@ describe("a result that is not for everybody alike", () => {
     return qm;
   }
 
-  test("is whole for the program, and less for the model and the ledger", async () => {
+  test("is complete for the program, and reduced for the model and the ledger", async () => {
     const qm = await answering();
     const surface = await qm.surface({ session: "chat" });
 
@@ -385,7 +385,7 @@ describe("a result that is not for everybody alike", () => {
     expect(written).not.toMatch(/SECRET|for the model only/);
   });
 
-  test("is no more when it waited for a person, whoever asks for it in whatever way", async () => {
+  test("stays reduced after an approval, on every path", async () => {
     const qm = await answering();
     const id = idOf(await qm.invoke("tool__asking"));
     await qm.approvals.answer(id, approved, ann);
@@ -400,7 +400,7 @@ describe("a result that is not for everybody alike", () => {
     expect(JSON.stringify(await qm.ledger.read({}))).not.toMatch(/SECRET|for the model only/);
   });
 
-  test("that shows a model nothing shows it nothing", async () => {
+  test("stays empty for the model when its destination returns null", async () => {
     const qm = await answering({ destinations: { "llm-session": () => null } });
     const id = idOf(await qm.invoke("tool__asking"));
     await qm.approvals.answer(id, approved, ann);
@@ -411,7 +411,7 @@ describe("a result that is not for everybody alike", () => {
     expect(JSON.stringify(await qm.approvals.look(id))).not.toContain('"data":{"name"');
   });
 
-  test("reaches a person as it is and the model as a token, on the way into another call", async () => {
+  test("is shown to the approver in full and to the model as a token when it is passed to another call", async () => {
     const pay = defineAction("bank", {
       entry: "pay",
       description: "Pay.",
@@ -443,7 +443,7 @@ describe("a result that is not for everybody alike", () => {
   });
 });
 
-test("a tracer that throws changes nothing", async () => {
+test("ignores a tracer that throws", async () => {
   const boom = (): never => {
     throw new Error("boom");
   };
@@ -460,7 +460,7 @@ test("a tracer that throws changes nothing", async () => {
   expect(ran).toHaveLength(2);
 });
 
-test("one listener that throws keeps no other from hearing of an approval", async () => {
+test("notifies the other listeners when one throws", async () => {
   const problems: string[] = [];
   const qm = await counter({ onProblem: (problem) => problems.push(problem) });
   qm.register(tool("pay"));

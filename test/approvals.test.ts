@@ -29,9 +29,9 @@ afterEach(async () => {
 
 interface World {
   readonly qm: Quartermaster;
-  /** What was paid, in order. */
+  /** The payments, in order. */
   readonly paid: unknown[];
-  /** Turns the clock on. */
+  /** Advances the clock. */
   later(ms: number): void;
 }
 
@@ -78,8 +78,8 @@ const codeOf = (work: Promise<unknown>) =>
     (thrown: { readonly code?: string }) => thrown.code ?? String(thrown),
   );
 
-describe("a call that must be agreed to", () => {
-  test("waits, runs once when somebody agrees, and says who agreed", async () => {
+describe("a call that needs approval", () => {
+  test("waits, runs once after approval, and names the approver", async () => {
     const { qm, paid } = await world();
 
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
@@ -102,7 +102,7 @@ describe("a call that must be agreed to", () => {
     ]);
   });
 
-  test("is a ToolDenied result when somebody says no, and never runs", async () => {
+  test("returns tool_denied after a denial, and never runs", async () => {
     const { qm, paid } = await world();
 
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
@@ -117,7 +117,7 @@ describe("a call that must be agreed to", () => {
     expect(paid).toEqual([]);
   });
 
-  test("asked for again while it waits, it is the same question", async () => {
+  test("reuses the pending request when it is repeated", async () => {
     const { qm, paid } = await world();
 
     const [first, second] = await Promise.all([qm.invoke("tool__pay", { sum: 5 }), qm.invoke("tool__pay", { sum: 5 })]);
@@ -130,7 +130,7 @@ describe("a call that must be agreed to", () => {
     expect(paid).toEqual([{ sum: 5 }]);
   });
 
-  test("asked for again when it has run, it answers what came of it, once; then it is a new question", async () => {
+  test("returns its outcome once when it is repeated after the run, then makes a new request", async () => {
     const { qm, paid } = await world();
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
     await qm.approvals.answer(id, approved, ann);
@@ -145,7 +145,7 @@ describe("a call that must be agreed to", () => {
     expect(paid).toHaveLength(1);
   });
 
-  test("cannot be agreed to when its time is over", async () => {
+  test("cannot be approved after it has expired", async () => {
     const { qm, paid, later } = await world({}, { requiresApproval: { autoApproveIf: "false", expiresIn: "15m" } });
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
 
@@ -157,7 +157,7 @@ describe("a call that must be agreed to", () => {
     expect(paid).toEqual([]);
   });
 
-  test("does not run when it was agreed to and its time passed before anybody could run it", async () => {
+  test("does not run if it expires after the approval and before the run", async () => {
     const { qm, paid, later } = await world({ approvals: { worker: false } });
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
     await qm.approvals.answer(id, approved, ann);
@@ -169,7 +169,7 @@ describe("a call that must be agreed to", () => {
     expect(paid).toEqual([]);
   });
 
-  test("shows the exact arguments but for known secrets, and runs with them", async () => {
+  test("shows the exact arguments except known secrets, and runs with them", async () => {
     const secrets = () => [{ name: "PAY_PIN", value: "correct-horse" }];
     const { qm, paid } = await world({ redact: { secrets } });
     const args = { sum: 5, password: "correct-horse", token: "not known" };
@@ -185,7 +185,7 @@ describe("a call that must be agreed to", () => {
     expect(paid).toEqual([args]);
   });
 
-  test("one session cannot have more of them than the policy says", async () => {
+  test("is refused when the session has reached the limit of open requests", async () => {
     const { qm } = await world({ policy: { approvals: { maxOpen: 2 } } });
 
     const outcomes = [];
@@ -197,19 +197,19 @@ describe("a call that must be agreed to", () => {
   });
 });
 
-describe("who may agree", () => {
+describe("who may approve", () => {
   const answers: readonly (readonly [string, object, object, Approver, string])[] = [
     ["an approver", {}, {}, ann, "done"],
     ["an administrator", {}, {}, { id: "eve", roles: ["admin"], via: "test" }, "done"],
-    ["somebody who may only look", {}, {}, { id: "eve", roles: ["viewer"], via: "test" }, "denied"],
-    ["nobody in particular", {}, {}, { id: "eve", roles: [], via: "test" }, "denied"],
-    ["the user it was asked for", {}, {}, { ...ann, id: "uma" }, "denied"],
-    ["the person it was asked for", {}, {}, { ...ann, id: "pat" }, "denied"],
-    ["the user it was asked for, where the policy lets them", { allowSelf: true }, {}, { ...ann, id: "uma" }, "done"],
-    ["an approver, where an administrator must", {}, { level: "admin" }, ann, "denied"],
-    ["an administrator, where one must", {}, { level: "admin" }, { ...ann, roles: ["admin"] }, "done"],
-    ["the role of a level of our own", {}, { level: "finance" }, { ...ann, roles: ["finance"] }, "done"],
-    ["an approver, at a level of our own", {}, { level: "finance" }, ann, "denied"],
+    ["a viewer", {}, {}, { id: "eve", roles: ["viewer"], via: "test" }, "denied"],
+    ["a person without roles", {}, {}, { id: "eve", roles: [], via: "test" }, "denied"],
+    ["the user of the call", {}, {}, { ...ann, id: "uma" }, "denied"],
+    ["the person of the call", {}, {}, { ...ann, id: "pat" }, "denied"],
+    ["the user of the call, with allowSelf", { allowSelf: true }, {}, { ...ann, id: "uma" }, "done"],
+    ["an approver, at level admin", {}, { level: "admin" }, ann, "denied"],
+    ["an administrator, at level admin", {}, { level: "admin" }, { ...ann, roles: ["admin"] }, "done"],
+    ["the role of a custom level", {}, { level: "finance" }, { ...ann, roles: ["finance"] }, "done"],
+    ["an approver, at a custom level", {}, { level: "finance" }, ann, "denied"],
     [
       "a role that a level names",
       { levels: { finance: { roles: ["cfo"] } } },
@@ -218,7 +218,7 @@ describe("who may agree", () => {
       "done",
     ],
     [
-      "an administrator, where a level does not name them",
+      "an administrator, at a level without that role",
       { levels: { finance: { roles: ["cfo"] } } },
       { level: "finance" },
       { ...ann, roles: ["admin"] },
@@ -244,7 +244,7 @@ describe("who may agree", () => {
     expect(paid).toHaveLength(expected === "done" ? 1 : 0);
   });
 
-  test("of many answers at the same time one counts, and the others are told whose", async () => {
+  test("accepts one of many concurrent answers, and names it to the others", async () => {
     const { qm, paid } = await world();
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
     const people = Array.from({ length: 10 }, (_, at) => ({ ...ann, id: `p${at}` }));
@@ -268,7 +268,7 @@ describe("who may agree", () => {
     expect(paid).toHaveLength(answer?.decision === "approved" ? 1 : 0);
   });
 
-  test("nobody can answer what is not there", async () => {
+  test("rejects an unknown id", async () => {
     const { qm } = await world();
     expect(await codeOf(qm.approvals.answer("nothing", approved, ann))).toBe("not_found");
     expect(await codeOf(qm.approvals.get("nothing"))).toBe("not_found");
@@ -276,20 +276,20 @@ describe("who may agree", () => {
   });
 });
 
-describe("when a person must agree", () => {
+describe("when approval is required", () => {
   const rules: readonly (readonly [string, QuartermasterOptions, object, string])[] = [
     ["never", {}, {}, "done"],
     ["always", {}, { requiresApproval: true }, "waiting user"],
-    ["unless a condition holds, and it does", {}, { requiresApproval: { autoApproveIf: "args.sum < 50.0" } }, "done"],
+    ["a condition that holds", {}, { requiresApproval: { autoApproveIf: "args.sum < 50.0" } }, "done"],
     [
-      "unless a condition holds, and it does not",
+      "a condition that does not hold",
       {},
       { requiresApproval: { autoApproveIf: "args.sum < 5.0", level: "admin" } },
       "waiting admin",
     ],
     ["a condition that fails", {}, { requiresApproval: { autoApproveIf: "args.none.of < 5.0" } }, "waiting user"],
-    ["a function that says no", {}, { requiresApproval: () => "auto" }, "done"],
-    ["a function that names a level", {}, { requiresApproval: () => "finance" }, "waiting finance"],
+    ["a function that returns auto", {}, { requiresApproval: () => "auto" }, "done"],
+    ["a function that returns a level", {}, { requiresApproval: () => "finance" }, "waiting finance"],
     [
       "a function that throws",
       {},
@@ -301,14 +301,14 @@ describe("when a person must agree", () => {
       "waiting admin",
     ],
     [
-      "a function that answers nonsense",
+      "a function that returns an invalid value",
       {},
       { requiresApproval: () => undefined as unknown as string },
       "waiting admin",
     ],
-    ["its category says so", { policy: { approvals: { categories: { tool: true } } } }, {}, "waiting user"],
+    ["its category requires it", { policy: { approvals: { categories: { tool: true } } } }, {}, "waiting user"],
     [
-      "its category says so, and it knows better",
+      "its category requires it, and the action overrides that",
       { policy: { approvals: { categories: { tool: true } } } },
       { requiresApproval: false },
       "done",
@@ -319,7 +319,7 @@ describe("when a person must agree", () => {
       {},
       "done",
     ],
-    ["another category says so", { policy: { approvals: { categories: { file: true } } } }, {}, "done"],
+    ["another category requires it", { policy: { approvals: { categories: { file: true } } } }, {}, "done"],
     [
       "a tag rule",
       { policy: { rules: [{ rule: "tool.effect == 'external'", effect: "ask", level: "finance" }] } },
@@ -327,7 +327,7 @@ describe("when a person must agree", () => {
       "waiting finance",
     ],
     [
-      "two rules: the more demanding counts",
+      "two rules: the higher level counts",
       {
         policy: {
           rules: [
@@ -340,7 +340,7 @@ describe("when a person must agree", () => {
       "waiting admin",
     ],
     [
-      "a rule that asks and one that denies",
+      "a rule that asks and a rule that denies",
       {
         policy: {
           rules: [
@@ -362,7 +362,7 @@ describe("when a person must agree", () => {
     expect(outcome.status === "waiting" ? `waiting ${outcome.approval.level}` : outcome.status).toBe(expected);
   });
 
-  test("the question stands as long as the shortest of those that ask lets it", async () => {
+  test("uses the shortest expiry of all rules", async () => {
     const { qm } = await world(
       { policy: { rules: [{ rule: "true", effect: "ask", expiresIn: "1h" }], approvals: { expiresIn: "2d" } } },
       { requiresApproval: { autoApproveIf: "false", expiresIn: "10m" } },
@@ -374,7 +374,7 @@ describe("when a person must agree", () => {
   });
 });
 
-describe("what was agreed to", () => {
+describe("an approved call", () => {
   test.each<readonly [string, (qm: Quartermaster) => void, string]>([
     ["the policy changes", (qm) => qm.usePolicy({ rules: [{ rule: "false", effect: "deny" }] }), "approval_expired"],
     [
@@ -400,7 +400,7 @@ describe("what was agreed to", () => {
       },
       "approval_expired",
     ],
-  ])("is not run when %s", async (_, change, code) => {
+  ])("does not run when %s", async (_, change, code) => {
     const { qm, paid } = await world({ approvals: { worker: false } });
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
     await qm.approvals.answer(id, approved, ann);
@@ -412,7 +412,7 @@ describe("what was agreed to", () => {
     expect(paid).toEqual([]);
   });
 
-  test("is not run with other arguments, even where somebody writes them into the store", async () => {
+  test("does not run with arguments that were changed in the store", async () => {
     const folder = mkdtempSync(join(tmpdir(), "qm-approvals-"));
     folders.push(folder);
     const store = join(folder, "store.db");
@@ -429,7 +429,7 @@ describe("what was agreed to", () => {
     expect(paid).toEqual([]);
   });
 
-  test("waits for its action where that is not there, and runs when it is", async () => {
+  test("waits while its action is not registered", async () => {
     const { qm } = await world({ approvals: { worker: false } });
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
     await qm.approvals.answer(id, approved, ann);
@@ -439,7 +439,7 @@ describe("what was agreed to", () => {
     expect((await qm.approvals.get(id)).state).toBe("approved");
   });
 
-  test("is charged to the budget when it runs, and does not run without one", async () => {
+  test("is charged when it runs, and does not run without budget", async () => {
     const { qm, paid } = await world({ policy: { budgets: { session: { calls: 1 } } } });
     const ids = [];
     for (const sum of [1, 2]) ids.push(idOf(await qm.invoke("tool__pay", { sum })));
@@ -451,7 +451,7 @@ describe("what was agreed to", () => {
     expect(paid).toHaveLength(1);
   });
 
-  test("that fails has failed, and is not tried again", async () => {
+  test("is not retried when it fails", async () => {
     let tries = 0;
     const { qm } = await world(
       {},
@@ -473,7 +473,7 @@ describe("what was agreed to", () => {
 });
 
 describe("the caller", () => {
-  test("waits with an action of its own, lists what waits, and takes it back", async () => {
+  test("awaits, lists and withdraws its calls with actions", async () => {
     const { qm, paid } = await world();
     const id = idOf(await qm.invoke("tool__pay", { sum: 5 }));
     const other = idOf(await qm.invoke("tool__pay", { sum: 6 }));
@@ -493,7 +493,7 @@ describe("the caller", () => {
     expect(paid).toEqual([{ sum: 5 }]);
   });
 
-  test("sees nothing of another's", async () => {
+  test("does not see the calls of other callers", async () => {
     const { qm } = await world({
       policy: {
         actors: [
@@ -515,7 +515,7 @@ describe("the caller", () => {
     }
   });
 
-  test("has those actions only where something can come to wait", async () => {
+  test("has these actions only if a call can wait", async () => {
     const { qm } = await world({}, {});
     expect(qm.names()).toEqual(["tool__pay"]);
 
@@ -525,8 +525,8 @@ describe("the caller", () => {
   });
 });
 
-describe("asking while the call waits", () => {
-  test("the host's own way", async () => {
+describe("asking during the call", () => {
+  test("asks through the host", async () => {
     const asked: unknown[] = [];
     const { qm, paid } = await world({
       approvals: {
@@ -539,7 +539,7 @@ describe("asking while the call waits", () => {
 
     expect(await qm.invoke("tool__pay", { sum: 5 })).toMatchObject({ status: "done", data: { by: "host" } });
     expect(asked).toEqual([{ action: "tool__pay", args: { sum: 5 } }]);
-    // Whoever heard the outcome has it: the same call is a new one.
+    // The outcome was delivered, so the same call is a new request.
     expect(await qm.invoke("tool__pay", { sum: 5 })).toMatchObject({ status: "done" });
     expect(paid).toHaveLength(2);
     const decided = (await qm.ledger.read({ type: "call.decided" })).map(({ data }) => data);
@@ -547,7 +547,7 @@ describe("asking while the call waits", () => {
   });
 
   test.each<readonly [string, NonNullable<NonNullable<QuartermasterOptions["approvals"]>["ask"]>]>([
-    ["leaves it to others", async () => undefined],
+    ["returns nothing", async () => undefined],
     ["fails", async () => Promise.reject(new Error("nobody at home"))],
     [
       "throws",
@@ -555,15 +555,15 @@ describe("asking while the call waits", () => {
         throw new Error("nobody at home");
       },
     ],
-    ["has not the role", async () => ({ decision: "approved", by: "host", roles: ["viewer"] })],
-  ])("that %s leaves the call waiting", async (_, ask) => {
+    ["lacks the role", async () => ({ decision: "approved", by: "host", roles: ["viewer"] })],
+  ])("leaves the call waiting when the host's ask %s", async (_, ask) => {
     const { qm, paid } = await world({ approvals: { ask } });
 
     expect((await qm.invoke("tool__pay", { sum: 5 })).status).toBe("waiting");
     expect(paid).toEqual([]);
   });
 
-  test("another channel may be quicker, and the slow one is told", async () => {
+  test("accepts a faster answer from another channel, and refuses the late one", async () => {
     let answer: ((answer: { decision: "denied"; by: string }) => void) | undefined;
     const problems: string[] = [];
     const { qm, paid } = await world({
@@ -603,12 +603,12 @@ describe("asking while the call waits", () => {
   });
 
   test.each<readonly [string, JsonObject, string]>([
-    ["agrees", { action: "accept", content: { decision: "approve" } }, "done"],
-    ["says no", { action: "accept", content: { decision: "deny", reason: "no" } }, "tool_denied"],
+    ["approves", { action: "accept", content: { decision: "approve" } }, "done"],
+    ["denies", { action: "accept", content: { decision: "deny", reason: "no" } }, "tool_denied"],
     ["declines", { action: "decline" }, "tool_denied"],
-    ["puts it away", { action: "cancel" }, "waiting"],
-    ["says nothing that can be understood", { action: "accept", content: { decision: "perhaps" } }, "waiting"],
-    ["says nothing at all", {}, "waiting"],
+    ["cancels", { action: "cancel" }, "waiting"],
+    ["gives an invalid answer", { action: "accept", content: { decision: "perhaps" } }, "waiting"],
+    ["gives an empty answer", {}, "waiting"],
   ])("the person at the client %s", async (_, answer, expected) => {
     const { qm, paid } = await world();
 
@@ -619,11 +619,11 @@ describe("asking while the call waits", () => {
   });
 
   const unasked: readonly (readonly [string, QuartermasterOptions, object, object, JsonObject | undefined])[] = [
-    ["cannot be shown a form", {}, {}, {}, {}],
-    ["can only open addresses", {}, {}, {}, { elicitation: { url: {} } }],
-    ["is not to be asked", { policy: { approvals: { askClient: false } } }, {}, {}, undefined],
-    ["is no administrator, where one must agree", {}, { level: "admin" }, {}, undefined],
-    ["is who it is asked for", {}, {}, { user: { id: "uma" } }, undefined],
+    ["does not support forms", {}, {}, {}, {}],
+    ["supports only URLs", {}, {}, {}, { elicitation: { url: {} } }],
+    ["the policy excludes", { policy: { approvals: { askClient: false } } }, {}, {}, undefined],
+    ["is not an administrator, at level admin", {}, { level: "admin" }, {}, undefined],
+    ["is the user of the call", {}, {}, { user: { id: "uma" } }, undefined],
   ];
 
   test.each(unasked)("the person at a client that %s is not asked", async (_, options, rule, caller, capabilities) => {
@@ -638,7 +638,7 @@ describe("asking while the call waits", () => {
     expect(asked).toBe(0);
   });
 
-  test("a caller that cancels takes its question back; one that is only gone does not", async () => {
+  test("withdraws the request of a caller that cancels, but not of one that disconnects", async () => {
     const { qm, paid } = await world();
     const never = dialogue(() => new Promise(() => {}));
     for (const [sum, reason, state] of [
@@ -659,7 +659,7 @@ describe("asking while the call waits", () => {
   });
 });
 
-test("a call that another process runs while it is waited for here has one end in the ledger", async () => {
+test("records one end for a call that another process runs while this one waits", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-approvals-"));
   folders.push(folder);
   const store = join(folder, "store.db");
@@ -679,8 +679,8 @@ test("a call that another process runs while it is waited for here has one end i
   expect(ends).toHaveLength(1);
 });
 
-describe("calls inside calls", () => {
-  test("in parallel: each waits for itself, and the one around them can wait for all", async () => {
+describe("nested calls", () => {
+  test("wait separately in parallel, and the outer call can await them all", async () => {
     const { qm, paid } = await world();
     qm.register({
       name: "payAll",
@@ -698,7 +698,7 @@ describe("calls inside calls", () => {
 
     const call = qm.invoke("tool__payAll");
     await expect.poll(async () => (await qm.approvals.list({ state: "pending" })).length).toBe(3);
-    // Longer than the call's own time: that a person takes does not count.
+    // Longer than the call's timeout. The time that a person takes does not count.
     await new Promise((resolve) => setTimeout(resolve, 2_300));
     for (const { id, args } of await qm.approvals.list({ state: "pending" })) {
       await qm.approvals.answer(id, (args as JsonObject).sum === 2 ? denied : approved, ann);

@@ -172,7 +172,7 @@ describe("the tree", () => {
     expect([...new Set(files.map(folderOf))].sort()).toEqual(Object.keys(mayImport).sort());
   });
 
-  test.each(files)("%s imports only what its folder may", (path) => {
+  test.each(files)("%s imports only allowed folders", (path) => {
     const folder = folderOf(path);
     const allowed = [folder, ...(mayImport[folder] ?? [])];
     const relativeImports = importsOf(path).filter((target) => files.includes(target) || target.startsWith(".."));
@@ -231,7 +231,7 @@ describe("exported names", () => {
     expect(functions.filter(({ name }) => participle.test(name))).toEqual([]);
   });
 
-  test("come from folders: only index.ts lies in src itself", () => {
+  test("come from folders, because src itself has only index.ts", () => {
     expect(files.filter((path) => !path.includes("/"))).toEqual(["index.ts"]);
   });
 });
@@ -250,14 +250,14 @@ describe("the core, the policy and the catalog", () => {
 });
 
 describe("one pipeline", () => {
-  test("an action's handler is called in one place", () => {
+  test("calls handlers in one place", () => {
     const calling = /\b(?:action|target|tool)\.run\(|\{[^}]*\brun\b[^}]*\} = (?:action|target)\b/;
     const callers = files.filter((path) => calling.test(textOf(path)));
 
     expect(callers).toEqual(["invoke/runner.ts"]);
   });
 
-  test("only the app and replay run the pipeline, and only the pipeline, views and explain ask the policy", () => {
+  test("is run only by the app and replay, and only the pipeline, views and explain call the policy", () => {
     const importing = (target: string) => files.filter((path) => runtimeImportsOf(path).includes(target));
 
     expect(importing("invoke/invoke.ts").sort()).toEqual(["app/surface-backend.ts", "replay/answer-call.ts"]);
@@ -278,7 +278,7 @@ describe("one pipeline", () => {
   });
 });
 
-/** Without `import type`, which is gone at run time. */
+/** Without `import type`, which does not exist at run time. */
 function runtimeImportsOf(path: string): readonly string[] {
   const types = new Set(
     [...textOf(path).matchAll(/(?:import|export) type [^;]*? from "([^"]+)"/g)].map(([, target = ""]) => target),

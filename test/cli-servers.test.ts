@@ -44,7 +44,7 @@ async function* typed(text: string): AsyncGenerator<string> {
 describe("qm servers add", () => {
   const what = (folder: string) => ["servers", "add", "--name", "odd", "--", node, odd, join(folder, "script.json")];
 
-  test("shows the command, asks, tries it, and writes it down", async () => {
+  test("shows the command, asks, tries the server, and saves it", async () => {
     const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
 
     const added = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
@@ -58,7 +58,7 @@ describe("qm servers add", () => {
     expect(await endings(cwd)).toMatchObject([{ action: "mcp__install_local", status: "done" }]);
   });
 
-  test.each(["n\n", "", "yess\n"])("installs nothing when %j is answered", async (answer) => {
+  test.each(["n\n", "", "yess\n"])("installs nothing after the answer %j", async (answer) => {
     const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
 
     const refused = await qm(cwd, what(cwd), { env, ...atTerminal(answer) });
@@ -69,7 +69,7 @@ describe("qm servers add", () => {
     await expect(stat(join(cwd, "quartermaster.yaml"))).rejects.toThrow("ENOENT");
   });
 
-  test("writes nothing when the server does not work, and says what it said", async () => {
+  test("saves nothing when the server fails, and prints its output", async () => {
     const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools, dies: "the disk is on fire" }) });
 
     const failed = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
@@ -78,7 +78,7 @@ describe("qm servers add", () => {
     await expect(stat(join(cwd, "quartermaster.yaml"))).rejects.toThrow("ENOENT");
   });
 
-  test("an unasked model is refused, and told what would have been run", async () => {
+  test("refuses a model without approval, and shows the command it would have run", async () => {
     const cwd = await createTestFolder();
 
     const refused = await qm(cwd, ["invoke", "mcp__install_local", '{"name":"x","command":"node","args":["y.mjs"]}'], {
@@ -90,7 +90,7 @@ describe("qm servers add", () => {
     expect(await eventTypes(cwd)).not.toContain("server.added");
   });
 
-  test("a secret is given as a reference, survives a failed try, and is in no output, ledger or file but its own", async () => {
+  test("keeps a secret out of output, ledger and configuration, and stores it across a failed attempt", async () => {
     const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
     const add = ["servers", "add", "--name", "odd", "--env", `ODD_KEY=\${secret:ODD_KEY}`, "--yes", "--"];
     const command = [node, odd, join(cwd, "script.json")];
@@ -117,7 +117,7 @@ describe("qm servers add", () => {
     expect((await qm(cwd, ["secrets", "list"], { env })).out).toContain("No secrets are stored");
   });
 
-  test("a server that wants a login is written down, and says how to log in", async () => {
+  test("saves a server that needs a login, and says how to log in", async () => {
     const cwd = await createTestFolder();
     const { url } = await startListening(
       createServer((request, response) => {
@@ -141,7 +141,7 @@ describe("qm servers add", () => {
     expect(await eventTypes(cwd)).toContain("server.added");
   });
 
-  test("a literal key is refused", async () => {
+  test("refuses a literal key", async () => {
     const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
 
     const refused = await qm(
@@ -156,7 +156,7 @@ describe("qm servers add", () => {
 });
 
 describe("qm servers", () => {
-  test("start learns tools, logs shows stderr, list starts nothing, stop finds nothing", async () => {
+  test("start lists the tools, list starts nothing, stop finds nothing running", async () => {
     const cwd = await oddFolder();
 
     const before = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
@@ -175,7 +175,7 @@ describe("qm servers", () => {
     });
   });
 
-  test("a server that does not start is an exit code, and its words are in the log", async () => {
+  test("start fails with an exit code when a server does not start, and its stderr is in the log", async () => {
     const cwd = await oddFolder({ dies: "no licence found" });
 
     const started = await qm(cwd, ["servers", "start", "odd", "--json"], { env });
@@ -185,7 +185,7 @@ describe("qm servers", () => {
     expect((await qm(cwd, ["servers", "logs", "odd"], { env })).out).toContain("no licence found");
   });
 
-  test("logs reads on in the older part of a log where the newer is short", async () => {
+  test("logs continues in the rotated file when the current one is short", async () => {
     const cwd = await oddFolder({ dies: "no licence found" });
     await qm(cwd, ["servers", "start", "odd"], { env });
     const [log = ""] = (await readdir(cwd, { recursive: true })).filter((path) => path.endsWith("odd.log"));
@@ -195,7 +195,7 @@ describe("qm servers", () => {
     expect((await qm(cwd, ["servers", "logs", "odd", "--lines", "2"], { env })).out).toBe("second\nthird\n");
   });
 
-  test("list shows what was wrong last, until it works again", async () => {
+  test("list shows the last problem until the server works again", async () => {
     const cwd = await oddFolder({ dies: "no licence found" });
     const listed = async () => JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out).servers;
 
@@ -211,7 +211,7 @@ describe("qm servers", () => {
     expect(await listed()).toMatchObject([{ state: "known", tools: 3 }]);
   });
 
-  test("a server that is disabled is listed so, and can be removed", async () => {
+  test("lists a disabled server, and can remove it", async () => {
     const cwd = await oddFolder({}, { enabled: false });
 
     const listed = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
@@ -223,7 +223,7 @@ describe("qm servers", () => {
     expect(again.code).toBe(1);
   });
 
-  test("review shows the difference, and accepts what was shown", async () => {
+  test("review shows the difference, and accepts the shown definition", async () => {
     const cwd = await oddFolder();
     await qm(cwd, ["servers", "start"], { env });
     const changed = tools.map((tool) =>
@@ -254,7 +254,7 @@ describe("qm servers", () => {
     expect(await eventTypes(cwd)).toEqual(expect.arrayContaining(["definition.withheld", "definition.accepted"]));
   });
 
-  test("preflight tells what is missing by its exit code", async () => {
+  test("preflight reports missing requirements by its exit code", async () => {
     const cwd = await oddFolder({}, { tools: { echo: { approval: true } } });
     const broken = await oddFolder({ dies: "gone" });
     const preflight = async (folder: string, ...names: string[]) =>
@@ -287,7 +287,7 @@ describe("qm mcp", () => {
 
   const pidOf = (result: { content: unknown }) => Number((result.content as { text: string }[])[0]?.text);
 
-  test("serves four tools, and behind them everything", async () => {
+  test("serves four tools that reach every action", async () => {
     const cwd = await oddFolder();
     await qm(cwd, ["servers", "start"], { env });
     const { client } = await connected(cwd);
@@ -308,7 +308,7 @@ describe("qm mcp", () => {
     expect(await eventTypes(cwd)).toContain("client.connected");
   });
 
-  test("passes a server through as if the client were connected to it, past the same door", async () => {
+  test("passes a server's tools through unchanged, and records the calls", async () => {
     const cwd = await oddFolder();
     const config = JSON.parse(await readFile(join(cwd, "quartermaster.yaml"), "utf8"));
     const profiles = { plain: { pass_through: ["odd"] } };
@@ -324,7 +324,7 @@ describe("qm mcp", () => {
     expect(await endings(cwd)).toMatchObject([{ action: "mcp__odd__echo", status: "done" }]);
   });
 
-  test("leaves no process behind, however it ends", async () => {
+  test("leaves no process behind when it is killed or closed", async () => {
     const cwd = await oddFolder({ deaf: true, grandchild: true });
     await qm(cwd, ["servers", "start"], { env });
     const call = { name: "invoke_action", arguments: { action_name: "mcp__odd__pid" } };
@@ -341,7 +341,7 @@ describe("qm mcp", () => {
     await vi.waitFor(() => expect(groupOf(again)).toEqual([]), 20_000);
   });
 
-  test("list shows what runs for a gateway", async () => {
+  test("list shows the servers of a running gateway", async () => {
     const cwd = await oddFolder();
     await qm(cwd, ["servers", "start"], { env });
     const { client } = await connected(cwd);
@@ -355,7 +355,7 @@ describe("qm mcp", () => {
     expect(pidOf(await client.callTool(call))).toBe(pid);
   });
 
-  test("stop ends the processes of a gateway that runs, and its next call starts them again", async () => {
+  test("stop ends the servers of a running gateway, and the next call starts them again", async () => {
     const cwd = await oddFolder();
     await qm(cwd, ["servers", "start"], { env });
     const { client } = await connected(cwd);
@@ -390,7 +390,7 @@ describe("qm serve", () => {
     return { child, url, token: (await readFile(tokenPath, "utf8")).trim() };
   }
 
-  test("wants a token, answers with one, and ends in order", async () => {
+  test("requires a token, and shuts down cleanly", async () => {
     const cwd = await oddFolder();
     await qm(cwd, ["servers", "start"], { env });
     const { child, url, token } = await served(cwd);
@@ -416,7 +416,7 @@ describe("qm serve", () => {
   });
 });
 
-/** The processes of a group that are there, as the system tells. */
+/** The running processes of a group. */
 function groupOf(pid: number): readonly number[] {
   try {
     process.kill(-pid, 0);

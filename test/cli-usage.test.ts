@@ -18,7 +18,7 @@ async function oddFolder(script: object): Promise<string> {
   return folder;
 }
 
-/** A terminal at which somebody types that, and then nothing more. */
+/** A terminal with the given input, and nothing after it. */
 function terminal(text: string, signal?: AbortSignal): Io["stdin"] {
   async function* typed(): AsyncGenerator<string> {
     yield text;
@@ -40,7 +40,7 @@ describe("qm servers review", () => {
     return cwd;
   }
 
-  test("says in sentences why, and decides nothing that nobody has clearly said", async () => {
+  test("explains each withheld tool, and decides nothing without a clear answer", async () => {
     const cwd = await withheldFolder();
     const review = (...argv: string[]) => qm(cwd, ["servers", "review", ...argv], { env });
 
@@ -63,7 +63,7 @@ describe("qm servers review", () => {
     expect(after.withheld).toMatchObject([{ tool: "spy" }]);
   });
 
-  test("of a server that nobody has asked yet says how to ask it", async () => {
+  test("says how to start a server whose tools are unknown", async () => {
     const cwd = await oddFolder({ tools: [tool] });
 
     expect(await qm(cwd, ["servers", "review", "odd", "echo"], { env })).toMatchObject({
@@ -74,7 +74,7 @@ describe("qm servers review", () => {
 });
 
 describe("qm servers add", () => {
-  test("in a folder below takes that folder for the command", async () => {
+  test("uses the current subfolder as the command's cwd", async () => {
     const cwd = await createTestFolder({ "quartermaster.yaml": "{}\n" });
     const below = join(cwd, "below");
     await mkdir(below);
@@ -89,7 +89,7 @@ describe("qm servers add", () => {
     expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toContain(`cwd: ${below}`);
   });
 
-  test("refuses what it would leave out", async () => {
+  test("refuses options that it would ignore", async () => {
     const cwd = await createTestFolder();
 
     const refused = await qm(cwd, ["servers", "add", "https://a.example/mcp", "--env", "A=b", "--dry-run"], { env });
@@ -99,13 +99,13 @@ describe("qm servers add", () => {
 });
 
 describe("qm servers start", () => {
-  test("that fails names the log", async () => {
+  test("names the log when it fails", async () => {
     const cwd = await oddFolder({ tools: [tool], dies: "no licence found" });
 
     expect((await qm(cwd, ["servers", "start"], { env })).out).toContain("`qm servers logs odd` shows what it wrote.");
   });
 
-  test("ends with 130 on Ctrl-C", async () => {
+  test("exits with 130 on Ctrl-C", async () => {
     const cwd = await oddFolder({ tools: [tool] });
 
     const { code, out } = await qm(cwd, ["servers", "start"], { env, signal: AbortSignal.abort() });
@@ -114,8 +114,8 @@ describe("qm servers start", () => {
   });
 });
 
-describe("Ctrl-C at a question", () => {
-  test("typed unseen is 130, and nothing is stored", async () => {
+describe("Ctrl-C at a prompt", () => {
+  test("exits with 130 at a hidden prompt, and stores nothing", async () => {
     const cwd = await createTestFolder();
 
     const stopped = await qm(cwd, ["secrets", "set", "A_KEY"], { env, stdin: terminal("hun\u0003") });
@@ -127,7 +127,7 @@ describe("Ctrl-C at a question", () => {
   test.each([
     ["servers", "add", "--name", "odd", "--", node, odd],
     ["secrets", "set", "A_KEY"],
-  ])("as a signal does not wait for an answer: %s %s", async (...argv) => {
+  ])("exits without waiting for an answer when it arrives as a signal: %s %s", async (...argv) => {
     const cwd = await createTestFolder();
     const interrupt = new AbortController();
     const asked: string[] = [];
@@ -146,14 +146,14 @@ describe("qm serve", () => {
   const serve = async (...argv: string[]) =>
     qm(await createTestFolder(), ["serve", ...argv], { env, signal: AbortSignal.abort() });
 
-  test("says which ports there are", async () => {
+  test("names the valid ports", async () => {
     expect(await serve("--port", "99999")).toMatchObject({
       code: 2,
       err: expect.stringContaining("Give a whole number from 0 to 65535."),
     });
   });
 
-  test.each(["nohost.invalid", "192.0.2.1"])("says of %s that the host is wrong, not the port", async (host) => {
+  test.each(["nohost.invalid", "192.0.2.1"])("blames the host %s, not the port", async (host) => {
     const { code, err } = await serve("--host", host, "--port", "0");
 
     expect(code).toBe(2);
@@ -161,7 +161,7 @@ describe("qm serve", () => {
     expect(err).toContain("Correct --host");
   });
 
-  test("warns where others can listen in", async () => {
+  test("warns when the connection is not encrypted and not local", async () => {
     const [open, own] = [await serve("--host", "0.0.0.0", "--port", "0"), await serve("--port", "0")];
 
     expect(open).toMatchObject({ code: 0, err: expect.stringContaining("the traffic is not encrypted") });
@@ -169,7 +169,7 @@ describe("qm serve", () => {
   });
 });
 
-test("qm mcp at a terminal says whom it waits for", async () => {
+test("qm mcp at a terminal says that it waits for a client", async () => {
   const cwd = await createTestFolder();
 
   const [typed, piped] = [await qm(cwd, ["mcp"], { env, stdin: terminal("") }), await qm(cwd, ["mcp"], { env })];
@@ -185,14 +185,14 @@ describe("wrong usage", () => {
     [["events", "verify", "--nope"], "`qm events verify --help`"],
     [["invoke", "--nope", "list"], "`qm invoke --help`"],
     [["--nope"], "`qm --help`"],
-  ])("%j: the help of that very command", async (argv, help) => {
+  ])("%j names the help of the same command", async (argv, help) => {
     expect(await qm(await createTestFolder(), argv, { env })).toMatchObject({
       code: 2,
       err: expect.stringContaining(help),
     });
   });
 
-  test("the help has every exit code", async () => {
+  test("qm --help lists every exit code", async () => {
     const { out } = await qm(await createTestFolder(), ["--help"], { env });
 
     for (const code of [0, 1, 2, 3, 4, 10, 11, 12, 13, 130]) expect(out).toMatch(new RegExp(`\\b${code} [a-z]`));

@@ -82,10 +82,10 @@ describe("exit codes", () => {
   });
 
   test.each(cases.filter(([line, code]) => code !== 0 || !/^(--|help)/.test(line)))(
-    "qm %s --json: one document",
+    "qm %s --json prints one document",
     async (line, code) => {
       const cwd = await testWorkspace();
-      // What comes after -- is no option.
+      // Words after -- are not options.
       const ran = await qm(cwd, ["--json", ...line.split(" ")]);
 
       const answer: unknown = JSON.parse(ran.out);
@@ -99,7 +99,7 @@ describe("exit codes", () => {
 });
 
 describe("list", () => {
-  test("shows what the caller may use, as wide as the terminal", async () => {
+  test("shows the caller's actions, fitted to the terminal width", async () => {
     const cwd = await testWorkspace();
 
     const wide = await qm(cwd, ["list", "--actor", "reader"]);
@@ -114,7 +114,7 @@ describe("list", () => {
     for (const line of narrow.out.split("\n")) expect(line.length).toBeLessThanOrEqual(40);
   });
 
-  test("goes page by page, or shows all", async () => {
+  test("shows one page, or all", async () => {
     const cwd = await createTestFolder({
       "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }",
     });
@@ -130,7 +130,7 @@ describe("list", () => {
     expect(all.next_offset).toBeUndefined();
   });
 
-  test("has words for nothing", async () => {
+  test("has a message for an empty list", async () => {
     const cwd = await testWorkspace();
 
     const filtered = await qm(cwd, ["list", "--filter", "zzz"]);
@@ -142,7 +142,7 @@ describe("list", () => {
 });
 
 describe("invoke", () => {
-  test("works in an empty folder, without any configuration", async () => {
+  test("works in an empty folder without configuration", async () => {
     const cwd = await createTestFolder();
     await writeFile(join(cwd, "README.md"), "# Hello");
 
@@ -153,7 +153,7 @@ describe("invoke", () => {
     expect(ran.err).toBe("");
   });
 
-  test("takes its arguments from stdin, from a file and from --arg", async () => {
+  test("reads its arguments from stdin, from a file and from --arg", async () => {
     const cwd = await createTestFolder({ "a.txt": "x\ny\n", "args.json": '{"path":"a.txt"}' });
     async function* stdin() {
       yield Buffer.from('{"path":');
@@ -169,7 +169,7 @@ describe("invoke", () => {
     expect(answers.map(({ out }) => JSON.parse(out).content)).toEqual(["x\ny\n", "x\ny\n", "x\n"]);
   });
 
-  test("tells a person what to do about an error, on stderr", async () => {
+  test("prints an error and the next step to stderr", async () => {
     const cwd = await testWorkspace();
 
     const unknown = await qm(cwd, ["invoke", "file__raed", "{}"]);
@@ -185,7 +185,7 @@ describe("invoke", () => {
     expect(existsSync(join(cwd, "a.txt"))).toBe(true);
   });
 
-  test("points to the rule that refused it, also to one about arguments", async () => {
+  test("names the rule that refused the call, also a rule about arguments", async () => {
     const rule = `{ name: no-secrets, rule: "args.path == 'secret.txt'", effect: deny }`;
     const cwd = await createTestFolder({ "quartermaster.yaml": `policy: { rules: [${rule}] }` });
 
@@ -197,7 +197,7 @@ describe("invoke", () => {
     expect(explained.out).toContain("No layer objects. Each call is still checked against rules about arguments");
   });
 
-  test("records who asked, and through which door", async () => {
+  test("records the caller and the surface", async () => {
     const cwd = await testWorkspace();
 
     const caller = ["--actor", "reader", "--session", "s1", "--tenant", "acme", "--user", "ann"];
@@ -209,7 +209,7 @@ describe("invoke", () => {
     ]);
   });
 
-  test("a call that takes too long is ended, and says so", async () => {
+  test("reports a call that times out", async () => {
     const cwd = await longCallFolder();
 
     const ran = await qm(cwd, [...longCall, "--timeout", "50ms"]);
@@ -219,7 +219,7 @@ describe("invoke", () => {
     expect(await endings(cwd)).toMatchObject([{ status: "failed", code: "timed_out" }]);
   });
 
-  test("shows on a terminal, and only there, that it is still running", async () => {
+  test("shows progress on a terminal only", async () => {
     const cwd = await longCallFolder();
 
     const [shown, piped] = [
@@ -231,7 +231,7 @@ describe("invoke", () => {
     expect(piped.err).not.toContain("running for");
   });
 
-  test("an interrupt ends it with 130", async () => {
+  test("exits with 130 on an interrupt", async () => {
     const cwd = await longCallFolder();
     const interrupt = new AbortController();
 
@@ -245,7 +245,7 @@ describe("invoke", () => {
   });
 });
 
-test("describe shows arguments and a call to copy", async () => {
+test("describe shows the arguments and an example call", async () => {
   const cwd = await createTestFolder();
 
   const { out } = await qm(cwd, ["describe", "file__read"]);
@@ -255,7 +255,7 @@ test("describe shows arguments and a call to copy", async () => {
   expect(out).toContain(`qm invoke file__read '{"path":"README.md"}'`);
 });
 
-test("explain says which layer, which rule, and what to change", async () => {
+test("explain names the layer, the rule and the change to make", async () => {
   const cwd = await testWorkspace();
 
   const denied = await qm(cwd, ["explain", "file__delete"]);
@@ -272,7 +272,7 @@ test("explain says which layer, which rule, and what to change", async () => {
 });
 
 describe("events", () => {
-  test("filters, and says when there is nothing", async () => {
+  test("filters, and has a message for an empty result", async () => {
     const cwd = await testWorkspace();
     const before = await qm(cwd, ["events"]);
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "one"]);
@@ -294,7 +294,7 @@ describe("events", () => {
     expect((await qm(cwd, ["events", "--type", "zzz"])).out).toContain("call.received");
   });
 
-  test("shows calls where there is room, and finds one by the beginning of its id", async () => {
+  test("shows calls on a wide terminal, and finds one by an abbreviated id", async () => {
     const cwd = await testWorkspace();
     const first = "01234567-0001-7000-8000-000000000001";
     const second = "01234567-0002-7000-8000-000000000002";
@@ -320,7 +320,7 @@ describe("events", () => {
     expect(short.out).toContain("No event matches.");
   });
 
-  test("follows what other processes write, one JSON object a line", async () => {
+  test("follows the events of other processes, one JSON object per line", async () => {
     const cwd = await testWorkspace();
     const interrupt = new AbortController();
     const lines: string[] = [];
@@ -338,7 +338,7 @@ describe("events", () => {
     expect(lines.map((line) => JSON.parse(line).action)).toEqual(["file__read", "file__list"]);
   });
 
-  test("neutralises what an agent wrote into the ledger", async () => {
+  test("escapes control characters that an agent wrote into the ledger", async () => {
     const cwd = await testWorkspace();
     await qm(cwd, ["invoke", `x${ESCAPE}]0;pwned\u0007\u202E__y`, "{}", "--session", `s${ESCAPE}[2J`]);
 
@@ -350,7 +350,7 @@ describe("events", () => {
     expect(JSON.parse(json.out).events.at(-1).session).toBe(`s${ESCAPE}[2J`);
   });
 
-  test("verify finds the line that was changed", async () => {
+  test("verify finds a changed line", async () => {
     const cwd = await testWorkspace();
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
     tamper(cwd, "update events set data = replace(data, 'a.txt', 'b.txt') where session = 'local' and seq = 1");
@@ -366,7 +366,7 @@ describe("events", () => {
     expect(doctor.out).toMatch(/^fail {2}ledger/m);
   });
 
-  test("verify says when there is nothing to check", async () => {
+  test("verify reports an empty ledger", async () => {
     const cwd = await testWorkspace();
     const store = join(cwd, ".quartermaster/quartermaster.db");
 
@@ -380,7 +380,7 @@ describe("events", () => {
     expect(existsSync(join(cwd, "heads.json"))).toBe(false);
   });
 
-  test("verify against saved ends finds a ledger that was thrown away", async () => {
+  test("verify with saved chain ends detects a replaced ledger", async () => {
     const cwd = await testWorkspace();
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
 
@@ -404,7 +404,7 @@ describe("events", () => {
 });
 
 describe("doctor", () => {
-  test("is content with a good workspace, and leaves it as it is", async () => {
+  test("passes for a valid workspace, and changes nothing", async () => {
     const cwd = await createTestFolder();
 
     const ran = await qm(cwd, ["doctor"]);
@@ -415,7 +415,7 @@ describe("doctor", () => {
     expect(await readdir(cwd)).toEqual([]);
   });
 
-  test("fails when the file actions would work in the folder of the ledger", async () => {
+  test("fails when the file actions could change the ledger's folder", async () => {
     const cwd = await createTestFolder({ "quartermaster.yaml": "providers: { file: { root: .quartermaster } }" });
 
     const ran = await qm(cwd, ["doctor"]);
@@ -424,7 +424,7 @@ describe("doctor", () => {
     expect(ran.out).toMatch(/^fail {2}actions +the file root .* is inside a path protected by Quartermaster$/m);
   });
 
-  test("says what is wrong and what to do", async () => {
+  test("names each problem and its fix", async () => {
     const old = await qm(await createTestFolder(), ["doctor"], { nodeVersion: "18.0.0" });
     const config = await qm(await createTestFolder({ "quartermaster.yaml": "policy: { denyed: [] }" }), ["doctor"]);
     const actor = await qm(await createTestFolder({ "quartermaster.yaml": "actors: { r: { tools: [file__raed] } }" }), [
@@ -447,7 +447,7 @@ describe("doctor", () => {
   });
 });
 
-test("init writes a file that works, and does not overwrite one", async () => {
+test("init writes a valid file, and does not overwrite one", async () => {
   const cwd = await createTestFolder();
 
   const first = await qm(cwd, ["init"]);
@@ -465,7 +465,7 @@ test("init writes a file that works, and does not overwrite one", async () => {
 });
 
 describe("tour", () => {
-  test("shows a call done, one refused, one failed, and a ledger that verifies", async () => {
+  test("shows a completed, a refused and a failed call, and verifies the ledger", async () => {
     const cwd = await createTestFolder();
     const before = (await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"));
 
@@ -483,7 +483,7 @@ describe("tour", () => {
     expect(await readdir(cwd)).toEqual([]);
   });
 
-  test("keeps its folder when asked to, and answers JSON", async () => {
+  test("keeps its folder with an option, and prints JSON", async () => {
     const ran = await qm(await createTestFolder(), ["tour", "--keep", "--json"]);
 
     const { folder, stops } = JSON.parse(ran.out);
@@ -495,14 +495,14 @@ describe("tour", () => {
   });
 });
 
-describe("words and colours", () => {
-  test("qm alone shows the help", async () => {
+describe("help, suggestions and colours", () => {
+  test("qm without arguments shows the help", async () => {
     const ran = await qm(await createTestFolder(), []);
 
     expect(ran).toMatchObject({ code: 0, err: "", out: expect.stringContaining("Usage: qm") });
   });
 
-  test("what is misspelt is guessed", async () => {
+  test("suggests a name for a misspelt one", async () => {
     const cwd = await createTestFolder();
 
     expect((await qm(cwd, ["lst"])).err).toContain("Did you mean list?");
@@ -522,7 +522,7 @@ describe("words and colours", () => {
     ["notes --no-color lst list", "qm notes --help"],
     ["notes remove --bogus", "qm notes rm --help"],
     ["search notes list --bogus", "qm search --help"],
-  ])("of `qm %s` the help that is named is that of the command that was typed", async (line, help) => {
+  ])("`qm %s` names the help of the typed command", async (line, help) => {
     const { code, err } = await qm(await createTestFolder(), line.split(" "));
 
     expect({ code, hint: /Run `(qm [^`]*)` for the usage/.exec(err)?.[1] }).toEqual({ code: 2, hint: help });
@@ -539,7 +539,7 @@ describe("words and colours", () => {
     },
   );
 
-  test("colours are for terminals, or for who asks", async () => {
+  test("prints colours on terminals only, or on request", async () => {
     const cwd = await testWorkspace();
     const colored = async (argv: string[], given: Parameters<typeof qm>[2] = {}) =>
       (await qm(cwd, argv, given)).out.includes(ESCAPE);
@@ -555,7 +555,7 @@ describe("words and colours", () => {
 });
 
 describe("as a process", () => {
-  test("what is piped has no escape codes", async () => {
+  test("prints no escape codes into a pipe", async () => {
     const cwd = await testWorkspace();
 
     const { ended } = start(cwd, ["tour"]);
@@ -566,7 +566,7 @@ describe("as a process", () => {
     expect(ran.err).toBe("");
   });
 
-  test("a reader that has seen enough is no error", async () => {
+  test("exits with 0 when the reader closes the pipe", async () => {
     const cwd = await testWorkspace();
     const command = qmCommand.map((word) => `"${word}"`).join(" ");
 
@@ -581,7 +581,7 @@ describe("as a process", () => {
   });
 
   test.runIf(existsSync("/dev/full")).each(["list", "list --json", "invoke file__list", "events", "help", "tour"])(
-    "qm %s > /dev/full: one line, and nothing is left behind",
+    "qm %s > /dev/full prints one error line, and leaves nothing behind",
     async (line) => {
       const cwd = await testWorkspace();
       const command = [...qmCommand.map((word) => `"${word}"`), line].join(" ");
@@ -598,7 +598,7 @@ describe("as a process", () => {
     },
   );
 
-  test("Ctrl-C cancels the call, writes it down and exits with 130", async () => {
+  test("Ctrl-C cancels the call, records it and exits with 130", async () => {
     const cwd = await longCallFolder();
 
     const { child, ended } = start(cwd, longCall);
@@ -613,7 +613,7 @@ describe("as a process", () => {
     expect((await qm(cwd, ["events", "verify"])).code).toBe(0);
   });
 
-  test("two at once share one store and one chain", async () => {
+  test("two processes share one store and one chain", async () => {
     const cwd = await testWorkspace();
     const argv = ["invoke", "file__read", '{"path":"a.txt"}'];
 

@@ -15,7 +15,7 @@ const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 let made: string;
 let bin: string;
 
-// As it is published, in a package of its own; what is not bundled is found above that.
+// Built as in the published package, in a package of its own. Packages outside the bundle are found in a parent folder.
 beforeAll(async () => {
   await mkdir(cache, { recursive: true });
   made = await mkdtemp(join(cache, "qm-command-"));
@@ -28,13 +28,13 @@ afterAll(() => rm(made, { recursive: true, force: true }));
 afterEach(cleanUp);
 
 describe("the built command", () => {
-  test("tells its version", async () => {
+  test("prints its version", async () => {
     const out = `${readPackageInfo().version}\n`;
 
     expect(await ran([join(bin, "qm.js"), "--version"])).toEqual({ code: 0, out, err: "" });
   });
 
-  test("is made of files that can each be loaded", async () => {
+  test("consists of files that load on their own", async () => {
     const files = (await readdir(bin)).filter((name) => name.endsWith(".js") && name !== "qm.js");
     const script = files.map((name) => `await import(${JSON.stringify(`./${name}`)});`).join("\n");
     await writeFile(join(bin, "all.js"), script);
@@ -42,7 +42,7 @@ describe("the built command", () => {
     expect(await ran([join(bin, "all.js")])).toEqual({ code: 0, out: "", err: "" });
   });
 
-  test("names every package of which it holds code, with its licence", async () => {
+  test("lists every bundled package with its licence", async () => {
     const files = (await readdir(bin)).filter((name) => name.endsWith(".js"));
     const texts = await Promise.all(files.map((name) => readFile(join(bin, name), "utf8")));
     const notices = await readFile(join(bin, "THIRD-PARTY.txt"), "utf8");
@@ -53,7 +53,7 @@ describe("the built command", () => {
     expect(packages.filter((name) => !new RegExp(`^${name} \\d\\S* \\(.+\\)$`, "m").test(notices))).toEqual([]);
   });
 
-  test("lists the tools of a server that does not run, and starts it for a call", async () => {
+  test("lists the tools of a stopped server, and starts it for a call", async () => {
     const folder = await createTestFolder();
     const [config, script, starts] = ["quartermaster.yaml", "script.json", "starts"].map((name) => join(folder, name));
     const tools = [{ name: "echo", description: "Says it again.", inputSchema: { type: "object" } }];
@@ -98,7 +98,7 @@ async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(parts).toString("utf8");
 }
 
-/** `qm mcp`, as a client of its own sees it. */
+/** A client with `qm mcp` as its server. */
 function connected(cwd: string) {
   const child = spawn(process.execPath, [join(bin, "qm.js"), "mcp"], { cwd, env: plainEnvironment() });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -11,16 +11,16 @@ import { openSqliteStore } from "../src/store/open-store.ts";
 import { findCompiled } from "./support/compiled.ts";
 
 const PROCESSES = ["a", "b", "c", "d"];
-const CALLS_EACH = 1_000_000; // more than they live to make
+const CALLS_EACH = 1_000_000; // more than they can make before they are killed
 const KILL_AFTER = 10_000;
 
-test("four processes killed in the middle of 10,000 calls on one store lose nothing they have answered", async () => {
+test("four processes on one store, killed during 10,000 calls, lose no answered call", async () => {
   const path = join(temporaryFolder(), "store.db");
   const answered: string[] = [];
 
   const processes = PROCESSES.map((name) => callingProcess(path, name, CALLS_EACH));
   await new Promise<void>((resolve) => {
-    // A different one each time decides, somewhere around the limit.
+    // Kill after a random number of calls around the limit.
     const enough = KILL_AFTER + Math.floor(Math.random() * 2_000);
     for (const { onLine } of processes) {
       onLine((callId) => {
@@ -52,7 +52,7 @@ function callingProcess(path: string, name: string, limit: number) {
     stdio: ["ignore", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));
-  // Not "exit": what the process printed last may come after it.
+  // Not "exit", because the last output may come after it.
   const ended = once(child, "close").then(([status]) => status as number | null);
   const onLine = (take: (line: string) => void) => {
     let rest = "";

@@ -76,8 +76,8 @@ const echo = {
   effect: "pure",
 } as const;
 
-describe("the way of a model through a deferred catalog", () => {
-  test("search, get, call: it is activated, and comes after what was there before", async () => {
+describe("a model on the deferred surface", () => {
+  test("searches, gets and calls a tool, which is activated and appended to the list", async () => {
     const qm = await counter();
     qm.register(echo);
     const surface = await qm.surface();
@@ -128,7 +128,7 @@ describe("the way of a model through a deferred catalog", () => {
     ]);
   });
 
-  test("it is activated after the decision and before it runs", async () => {
+  test("activates an action after the decision and before the run", async () => {
     const seen: string[][] = [];
     const peek = make("mail__peek", { run: () => void seen.push(namesOf(surface)) });
     const qm = await counter({}, [peek]);
@@ -150,7 +150,7 @@ describe("the way of a model through a deferred catalog", () => {
     ["respelling", "mail.send", "mail__send"],
     ["wire name", "mail__draft_new-", "mail__draft.new"],
     ["qualified name", "mail__draft.new", "mail__draft.new"],
-  ])("a call by %s activates the action itself", async (_how, written, action) => {
+  ])("activates the action itself when it is called by %s", async (_how, written, action) => {
     const qm = await counter();
     const flat = namesOf(await qm.surface({}, "flat"));
     const surface = await qm.surface();
@@ -162,7 +162,7 @@ describe("the way of a model through a deferred catalog", () => {
     expect(flat).toContain(namesOf(surface).at(-1));
   });
 
-  test("arguments that do not fit activate nothing, and are answered with the schema", async () => {
+  test("activates nothing for invalid arguments, and returns the schema", async () => {
     const surface = await (await counter()).surface();
 
     const answer = await surface.call("mail__send", { to: { name: "Ann" } });
@@ -172,7 +172,7 @@ describe("the way of a model through a deferred catalog", () => {
     expect(namesOf(surface)).not.toContain("mail__send");
   });
 
-  test("what is exported follows, step by step", async () => {
+  test("updates the exported tools after each step", async () => {
     const qm = await counter();
     const surface = await qm.surface();
     const exported = () => [
@@ -192,7 +192,7 @@ describe("the way of a model through a deferred catalog", () => {
     for (const names of exported()) expect(names.slice(0, 4)).toEqual(namesOf(surface));
   });
 
-  test("the Anthropic API can be sent everything and told what was found", async () => {
+  test("sends the Anthropic API all tools as deferred, and references to those found", async () => {
     const surface = await (await counter()).surface();
     const asked = (name: string, input: object) => [{ type: "tool_use", id: "1", name, input } as { type: string }];
 
@@ -222,7 +222,7 @@ describe("the way of a model through a deferred catalog", () => {
     expect(plain?.content).toEqual(expect.any(String));
   });
 
-  test("with promote, what tool_get gave is shown before it is called: some libraries take no other calls", async () => {
+  test("with promote, lists the tools of tool_get before they are called, as some libraries require", async () => {
     const qm = await counter({ surface: { kind: "deferred", selection: "promote" } });
     const surface = await qm.surface();
     await surface.call("tool_search", { query: "send list" });
@@ -239,22 +239,19 @@ describe("the way of a model through a deferred catalog", () => {
     expect(await eventsOf(qm, "action.activated")).toMatchObject([{ action: "mail__list" }, { action: "mail__send" }]);
   });
 
-  test.each(["tool_search", "tool_get", "parallel", "final_response"])(
-    "a tool named %s can be called",
-    async (name) => {
-      const qm = await counter();
-      qm.register({ ...echo, name });
-      const surface = await qm.surface();
+  test.each(["tool_search", "tool_get", "parallel", "final_response"])("calls a tool named %s", async (name) => {
+    const qm = await counter();
+    qm.register({ ...echo, name });
+    const surface = await qm.surface();
 
-      expect(await surface.call(`tool__${name}`, { text: "mine" })).toMatchObject({ ok: true, data: "mine" });
+    expect(await surface.call(`tool__${name}`, { text: "mine" })).toMatchObject({ ok: true, data: "mine" });
 
-      expect(namesOf(surface).at(-1)).toBe(`tool__${name}`);
-      expect(await surface.call(`tool__${name}`, { text: "again" })).toMatchObject({ ok: true, data: "again" });
-    },
-  );
+    expect(namesOf(surface).at(-1)).toBe(`tool__${name}`);
+    expect(await surface.call(`tool__${name}`, { text: "again" })).toMatchObject({ ok: true, data: "again" });
+  });
 });
 
-describe("what is loaded from the start", () => {
+describe("tools that are always loaded", () => {
   const world = (surface: QuartermasterOptions["surface"]) => {
     const store = make("doc__open", { input: z.object({ path: z.string() }) });
     const resource = defineResource("page", {
@@ -272,11 +269,11 @@ describe("what is loaded from the start", () => {
     return namesOf(await qm.surface()).slice(2);
   };
 
-  test("nothing that does not say so, whoever provides it", async () => {
+  test("are by default only those marked as such", async () => {
     expect(await withEcho({})).toEqual(["clock__now"]);
   });
 
-  test("everything that does not say otherwise, whoever provides it", async () => {
+  test("are all but those marked as deferred, with defaultLoadingMode always", async () => {
     const shown = await withEcho({ defaultLoadingMode: "always" });
 
     expect(shown).toEqual([
@@ -290,7 +287,7 @@ describe("what is loaded from the start", () => {
     ]);
   });
 
-  test("what a name or a glob catches, whatever it says", async () => {
+  test("include every match of a name or glob", async () => {
     expect(await withEcho({ alwaysLoadedPatterns: ["tasks.*", "page__*", "echo", "mail__send", "no__such"] })).toEqual([
       "clock__now",
       "mail__send",
@@ -300,7 +297,7 @@ describe("what is loaded from the start", () => {
     ]);
   });
 
-  test("it is neither activated nor shown twice when it is called", async () => {
+  test("are neither activated nor listed twice when they are called", async () => {
     const qm = await counter();
     const surface = await qm.surface();
 
@@ -311,8 +308,8 @@ describe("what is loaded from the start", () => {
   });
 });
 
-describe("calls inside calls and calls at the same time", () => {
-  test("a handler's calls activate what they call", async () => {
+describe("nested and concurrent calls", () => {
+  test("activate the actions that a handler calls", async () => {
     const method = make("method__post", {
       run: async (_args: unknown, { invoke }: { invoke(name: string, args?: unknown): Promise<unknown> }) => {
         await Promise.all([invoke("mail__list", {}), invoke("post_letter", {}), invoke("mail__list", {})]);
@@ -327,7 +324,7 @@ describe("calls inside calls and calls at the same time", () => {
     expect(await eventsOf(qm, "action.activated")).toHaveLength(3);
   });
 
-  test("a call that comes too late for the last of a budget activates nothing", async () => {
+  test("activate nothing without budget", async () => {
     const qm = await counter({ policy: { budgets: { session: { calls: 1 } } } });
     const surface = await qm.surface({ session: "s", turn: "t" });
     const before = namesOf(surface).length;
@@ -338,7 +335,7 @@ describe("calls inside calls and calls at the same time", () => {
     expect(namesOf(surface)).toHaveLength(before + 1);
   });
 
-  test("many calls of one action at the same time activate it once", async () => {
+  test("activate an action once", async () => {
     const qm = await counter();
     const surface = await qm.surface();
 
@@ -349,7 +346,7 @@ describe("calls inside calls and calls at the same time", () => {
     expect(await eventsOf(qm, "action.activated")).toHaveLength(1);
   });
 
-  test("a branch that is not allowed runs nothing, and the others run", async () => {
+  test("run the allowed calls when another one is refused", async () => {
     const qm = await counter({ policy: { tools: { denied: ["mail__list"] } } });
     const surface = await qm.surface();
 
@@ -364,7 +361,7 @@ describe("calls inside calls and calls at the same time", () => {
   });
 });
 
-describe("what is not activated", () => {
+describe("no activation", () => {
   const answersOf = async (policy: PolicyOptions, actions = letters()) => {
     const qm = await counter({ policy }, actions);
     const surface = await qm.surface();
@@ -373,7 +370,7 @@ describe("what is not activated", () => {
     return { answer, shown: namesOf(surface).includes("mail__send"), events };
   };
 
-  test("what is hidden: the model is told what it is told of what does not exist", async () => {
+  test("for a hidden action, which looks like an unknown one", async () => {
     const hidden = await answersOf({ tools: { denied: ["mail__send"] } });
     const absent = await answersOf(
       {},
@@ -389,7 +386,7 @@ describe("what is not activated", () => {
     expect(ran).toEqual([]);
   });
 
-  test("what is denied: the ledger has the layer that objects", async () => {
+  test("for a denied action, whose layer is in the ledger", async () => {
     const denied = await answersOf({ rules: [{ rule: "'outbound' in tool.tags", effect: "deny" }] });
 
     expect(denied.answer).toMatchObject({ ok: false, data: { status: "refused", code: "denied" } });
@@ -397,14 +394,14 @@ describe("what is not activated", () => {
     expect(ran).toEqual([]);
   });
 
-  test("what waits for a person is neither activated nor denied", async () => {
+  test("for a waiting call, which is not denied either", async () => {
     const asked = await answersOf({ rules: [{ rule: "'outbound' in tool.tags", effect: "ask" }] });
 
     expect(asked.answer).toMatchObject({ ok: true, data: { status: "waiting" } });
     expect(asked).toMatchObject({ shown: false, events: [[], []] });
   });
 
-  test("what is denied once it is activated is a call that was denied, no more", async () => {
+  test("event for an active action that is denied later", async () => {
     const qm = await counter();
     const surface = await qm.surface();
     await surface.call("mail__send", {});
@@ -416,7 +413,7 @@ describe("what is not activated", () => {
     expect(namesOf(surface)).toContain("mail__send");
   });
 
-  test("calls that come through other surfaces", async () => {
+  test("for calls through other surfaces", async () => {
     const qm = await counter();
     for (const kind of ["universal", "flat"] as const) await (await qm.surface({}, kind)).call("mail__send", {});
     await qm.invoke("mail__nothing", {});
@@ -427,11 +424,11 @@ describe("what is not activated", () => {
   });
 });
 
-describe("what was activated and may not be seen any more", () => {
+describe("an activated action that is hidden later", () => {
   test.each([
     ["another policy", { tools: { denied: ["mail__send"] } }],
     ["an actor's list", { actors: [{ name: "default", tools: ["mail__list", "clock__*"] }] }],
-  ])("is gone at once with %s, and comes back to its place", async (_how, policy) => {
+  ])("disappears at once with %s, and returns to its position", async (_how, policy) => {
     const qm = await counter();
     const surface = await qm.surface();
     for (const name of ["mail__send", "mail__list"]) await surface.call(name, {});
@@ -445,7 +442,7 @@ describe("what was activated and may not be seen any more", () => {
     expect(JSON.stringify(surface.tools)).toBe(before);
   });
 
-  test("is gone at once when a visibility policy says so, and nothing has to be told", async () => {
+  test("disappears at once when a visibility policy hides it", async () => {
     const killed = new Set<string>();
     const visibility = {
       visibleTools: (actions: readonly Action[]) => actions.filter(({ name }) => !killed.has(name)),
@@ -461,7 +458,7 @@ describe("what was activated and may not be seen any more", () => {
     expect(await surface.call("tool_get", { names: ["mail__send"] })).toMatchObject({ ok: false });
   });
 
-  test("is gone with its provider, or with its actor, which leaves the discovery tools", async () => {
+  test("disappears with its provider or actor, and the discovery tools stay", async () => {
     const qm = await counter({ policy: { actors: [{ name: "clerk", tools: ["*"] }] } });
     const surface = await qm.surface({ actor: "clerk" });
     await surface.call("mail__send", {});
@@ -475,7 +472,7 @@ describe("what was activated and may not be seen any more", () => {
   });
 });
 
-describe("how long it lasts", () => {
+describe("the lifetime of an activation", () => {
   const inFolder = async () => {
     const folder = await mkdtemp(join(tmpdir(), "qm-deferred-"));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -484,7 +481,7 @@ describe("how long it lasts", () => {
       counter({ store: path, surface: { kind: "deferred", activationScope, alwaysLoadedPatterns } });
   };
 
-  test("a session's activations survive a restart, in their order", async () => {
+  test("survives a restart with session scope, in order", async () => {
     const start = await inFolder();
     const first = await start("session");
     const surface = await first.surface({ session: "s1", turn: "t1" });
@@ -502,7 +499,7 @@ describe("how long it lasts", () => {
     for (const caller of others) expect(namesOf(await second.surface(caller))).toHaveLength(3);
   });
 
-  test("what was activated and is loaded from the start by now is shown once", async () => {
+  test("lists an action once that is always loaded by now", async () => {
     const start = await inFolder();
     const first = await start("session");
     await (await first.surface({ session: "s1" })).call("mail__send", {});
@@ -513,7 +510,7 @@ describe("how long it lasts", () => {
     expect(namesOf(await second.surface({ session: "s1" })).slice(2)).toEqual(["clock__now", "mail__send"]);
   });
 
-  test("a run's activations end with the turn, and a turn goes on in another process", async () => {
+  test("ends with the turn with run scope, also across processes", async () => {
     const start = await inFolder();
     const first = await start("run");
     await (await first.surface({ session: "s1", turn: "t1" })).call("mail__send", {});
@@ -526,7 +523,7 @@ describe("how long it lasts", () => {
     expect(namesOf(await second.surface({ session: "s1", turn: "t2" }))).not.toContain("mail__send");
   });
 
-  test("without a turn, a run is the surface itself", async () => {
+  test("ends with the surface if there is no turn", async () => {
     const qm = await counter();
     const surface = await qm.surface({ session: "s1" });
     await surface.call("mail__send", {});
@@ -535,7 +532,7 @@ describe("how long it lasts", () => {
     expect(namesOf(await qm.surface({ session: "s1" }))).not.toContain("mail__send");
   });
 
-  test("two processes on one store write an activation once", async () => {
+  test("is recorded once by two processes on one store", async () => {
     const start = await inFolder();
     const [one, other] = [await start("session"), await start("session")];
     const surfaces = [await one.surface({ session: "s1" }), await other.surface({ session: "s1" })];
@@ -558,7 +555,7 @@ describe("tool_search", () => {
   const found = async (args: object, actions?: Action[]) =>
     ((await search(args, actions)).data as { tools: { name: string }[] }).tools.map(({ name }) => name);
 
-  test("leaves out what is loaded from the start, unless it is asked for, and says that it is there", async () => {
+  test("leaves out always-loaded tools unless requested, and mentions them in a hint", async () => {
     expect(await found({ query: "clock" })).toEqual([]);
     expect(await search({ query: "clock" })).toMatchObject({
       data: { hint: "Nothing more fits; you have clock__now from the start." },
@@ -568,7 +565,7 @@ describe("tool_search", () => {
     });
   });
 
-  test("searches as it is told, and says how it has searched", async () => {
+  test("uses the requested search type, and returns the type used", async () => {
     expect(await search({ query: "mail__send", search_type: "exact" })).toMatchObject({
       data: { tools: [{ name: "mail__send", score: 1 }], search_type: "exact" },
     });
@@ -580,7 +577,7 @@ describe("tool_search", () => {
     });
   });
 
-  test("cuts a limit that is too high, and answers a search without hits with what to do", async () => {
+  test("caps the limit, and gives a hint when nothing matches", async () => {
     const many = Array.from({ length: 30 }, (_, at) => make(`post__send_${at}`));
 
     expect(await found({ query: "send", limit: 50 }, many)).toHaveLength(20);
@@ -590,7 +587,7 @@ describe("tool_search", () => {
     });
   });
 
-  test("an answer costs at most 250 tokens, and the two tools at most as much", async () => {
+  test("answers with at most 250 tokens, and both tools have at most 250", async () => {
     const wordy = Array.from({ length: 12 }, (_, at) =>
       make(`post__send_registered_letter_${at}`, {
         description: `Sends a registered letter of kind ${at}, with everything that belongs to it, ${"and more ".repeat(40)}.`,
@@ -615,7 +612,7 @@ describe("tool_search", () => {
 });
 
 describe("tool_get", () => {
-  test("passes over what leads nowhere, and gives each action once", async () => {
+  test("skips unknown names, and returns each action once", async () => {
     const qm = await counter({ policy: { tools: { denied: ["mail__list"] } } });
     const surface = await qm.surface();
     const names = ["mail__send", "post_letter", "mail__list", "no__such", "  ", "clock__now"];
@@ -629,7 +626,7 @@ describe("tool_get", () => {
     ]);
   });
 
-  test("leaves out schemas and examples when they are not wanted", async () => {
+  test("leaves out schemas and examples on request", async () => {
     const surface = await (await counter()).surface();
     const get = async (more: object) => (await surface.call("tool_get", { names: ["mail__send"], ...more })).data;
 
@@ -647,9 +644,9 @@ describe("tool_get", () => {
 
   test.each([
     ["hidden", "mail__list"],
-    ["not there", "no__such"],
+    ["unknown", "no__such"],
     ["empty", " "],
-  ])("answers a name that is %s as describe_action does", async (_what, name) => {
+  ])("answers like describe_action to a name that is %s", async (_what, name) => {
     const qm = await counter({ policy: { tools: { denied: ["mail__list"] } } });
 
     const got = await (await qm.surface()).call("tool_get", { names: [name] });
@@ -660,7 +657,7 @@ describe("tool_get", () => {
     expect(await eventsOf(qm, "actions.fetched")).toEqual([]);
   });
 
-  test("takes one to ten names", async () => {
+  test("accepts one to ten names", async () => {
     const surface = await (await counter()).surface();
 
     for (const names of [[], Array.from({ length: 11 }, () => "mail__send")]) {
@@ -672,8 +669,8 @@ describe("tool_get", () => {
   });
 });
 
-describe("what is not set up is answered with what to do", () => {
-  test("no search", async () => {
+describe("errors with a next step", () => {
+  test("when search is off", async () => {
     const qm = await counter({ search: { enabled: false } });
 
     await expect(qm.surface()).rejects.toMatchObject({
@@ -682,7 +679,7 @@ describe("what is not set up is answered with what to do", () => {
     });
   });
 
-  test("session scope without a session", async () => {
+  test("for session scope without a session", async () => {
     const qm = await counter({ surface: { kind: "deferred", activationScope: "session" } });
 
     await expect(qm.surface()).rejects.toMatchObject({
@@ -693,7 +690,7 @@ describe("what is not set up is answered with what to do", () => {
     expect((await qm.surface({ session: "mine" })).kind).toBe("deferred");
   });
 
-  test("a tool that a search gave and that is gone by now", async () => {
+  test("for a found tool that is hidden by now", async () => {
     const qm = await counter();
     const surface = await qm.surface();
     expect((await surface.call("tool_search", { query: "send" })).text).toContain("mail__send");

@@ -15,7 +15,7 @@ const question = {
   },
 };
 
-/** A gateway over HTTP in front of a server of before 2026-07-28 that asks in the middle of a call. */
+/** A gateway over HTTP in front of a server of the era before 2026-07-28 that asks during a call. */
 async function gateway() {
   const folder = await mkdtemp(join(tmpdir(), "qm-dialogue-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -64,7 +64,7 @@ async function connected(
   return { ask };
 }
 
-test.each(["legacy", "modern"] as const)("a %s client is asked what an older server wants to know", async (era) => {
+test.each(["legacy", "modern"] as const)("passes the question of an older server to a %s client", async (era) => {
   const { quartermaster, ...where } = await gateway();
   const { ask } = await connected(where, era, async () => "teal");
 
@@ -74,30 +74,30 @@ test.each(["legacy", "modern"] as const)("a %s client is asked what an older ser
   expect(calls).toHaveLength(1);
 });
 
-test.each(["legacy", "modern"] as const)("a person behind a %s client may take longer than a call may", async (era) => {
-  const { ask } = await connected(await gateway(), era, async () => {
-    await new Promise((resolve) => setTimeout(resolve, 2500));
-    return "mauve";
-  });
-
-  expect(await ask()).toContain("mauve");
-});
-
 test.each(["legacy", "modern"] as const)(
-  "a %s client that cannot be asked is not, and the server is told so",
+  "waits for a person at a %s client longer than the call's timeout",
   async (era) => {
-    const { ask } = await connected(await gateway(), era);
+    const { ask } = await connected(await gateway(), era, async () => {
+      await new Promise((resolve) => setTimeout(resolve, 2500));
+      return "mauve";
+    });
 
-    expect(await ask()).toContain("decline");
+    expect(await ask()).toContain("mauve");
   },
 );
 
-test("each of two clients is asked what its own call wants to know", async () => {
+test.each(["legacy", "modern"] as const)("declines for a %s client that cannot be asked", async (era) => {
+  const { ask } = await connected(await gateway(), era);
+
+  expect(await ask()).toContain("decline");
+});
+
+test("asks each of two clients the question of its own call", async () => {
   const where = await gateway();
   const first = await connected(where, "legacy", async () => "red");
   const second = await connected(where, "legacy", async () => "blue");
 
-  // One after the other: at the same time a server on standard streams does not say whose question it is.
+  // One after the other, because a stdio server does not say which of two running calls a question belongs to.
   expect(await first.ask()).toContain("red");
   expect(await second.ask()).toContain("blue");
 });

@@ -59,7 +59,7 @@ async function eventsOf(qm: Quartermaster, ...types: readonly string[]) {
 }
 
 describe("search_actions", () => {
-  test("answers lines for the model and the whole for programs", async () => {
+  test("returns lines for the model and full data for programs", async () => {
     const surface = await (await counter()).surface();
 
     const answer = await surface.call("search_actions", { query: "send email", limit: 1 });
@@ -83,7 +83,7 @@ describe("search_actions", () => {
     });
   });
 
-  test("gives descriptions and schemas with detail full", async () => {
+  test("returns descriptions and schemas with detail full", async () => {
     const surface = await (await counter()).surface();
 
     const { data } = await surface.call("search_actions", { query: "send email", limit: 1, detail: "full" });
@@ -93,7 +93,7 @@ describe("search_actions", () => {
     });
   });
 
-  test("says that nothing fits, and which words nothing has", async () => {
+  test("reports that nothing fits, and names the unmatched words", async () => {
     const surface = await (await counter()).surface();
 
     const { ok, text, data } = await surface.call("search_actions", { query: "frobnicate the zyxwvut" });
@@ -105,7 +105,7 @@ describe("search_actions", () => {
     );
   });
 
-  test("says when only another category fits, and refuses one that is not there", async () => {
+  test("names the other category that fits, and refuses an unknown one", async () => {
     const surface = await (await counter()).surface();
 
     const elsewhere = await surface.call("search_actions", { query: "create calendar event", category: ["mail"] });
@@ -118,7 +118,7 @@ describe("search_actions", () => {
     });
   });
 
-  test("says what has to be done before an action can be used", async () => {
+  test("reports that an action needs a login", async () => {
     const qm = await counter();
 
     expect((await qm.search({ query: "update deal" })).items[0]).toMatchObject({ state: "needs_login" });
@@ -127,7 +127,7 @@ describe("search_actions", () => {
     expect(qm.describe("mail__send").metadata).not.toHaveProperty("state");
   });
 
-  test("an answer over many long-winded actions has at most 250 tokens", async () => {
+  test("answers with at most 250 tokens for many long descriptions", async () => {
     const many = Array.from({ length: 200 }, (_, i) =>
       make(
         `mcp__enterprise_github_server_${i}__create_or_update_repository_file`,
@@ -146,16 +146,16 @@ describe("search_actions", () => {
   });
 
   test.each([
-    ["a question that is no text", { query: { a: 1 } }, "invalid_arguments"],
-    ["no question", {}, "invalid_arguments"],
-  ])("answers %s with what is wrong", async (_what, args, code) => {
+    ["a query that is not a string", { query: { a: 1 } }, "invalid_arguments"],
+    ["a missing query", {}, "invalid_arguments"],
+  ])("rejects %s", async (_what, args, code) => {
     const answer = await (await counter()).surface().then((surface) => surface.call("search_actions", args));
 
     expect(answer).toMatchObject({ ok: false, data: { code } });
   });
 });
 
-describe("what comes from outside", () => {
+describe("untrusted text", () => {
   const lines = (text: string) => text.split("\n").length;
 
   test("cannot forge lines or hide in an answer, a hint or the directory", async () => {
@@ -187,7 +187,7 @@ describe("what comes from outside", () => {
   test.each([
     ["emoji", "🎉🦜🧵".repeat(40)],
     ["tag characters", "\u{E0041}".repeat(200)],
-    ["words that nobody can say", "xkqzvbnm ".repeat(40)],
+    ["random letters", "xkqzvbnm ".repeat(40)],
     ["mathematical letters", "𝕊𝕖𝕟𝕕 ".repeat(40)],
   ])("stays within 250 tokens: %s", async (_what, words) => {
     const many = Array.from({ length: 30 }, (_, i) =>
@@ -200,7 +200,7 @@ describe("what comes from outside", () => {
     expect(countTokens(text)).toBeLessThanOrEqual(250);
   });
 
-  test("has at most 20 hits, whatever the installation lets programs have", async () => {
+  test("returns at most 20 hits, even if programs may get more", async () => {
     const many = Array.from({ length: 60 }, (_, i) => make(`mail__send_${i}`, `Send letter ${i}.`));
     const surface = await (await counter({ search: { maxResults: 50 } }, many)).surface();
 
@@ -209,7 +209,7 @@ describe("what comes from outside", () => {
     expect((data as { items: unknown[] }).items).toHaveLength(20);
   });
 
-  test("in full detail is bounded as any other answer", async () => {
+  test("is bounded in full detail, too", async () => {
     const surface = await (await counter({}, [make("mail__send", `Send. ${"x".repeat(3_000_000)}`)])).surface();
 
     const { text } = await surface.call("search_actions", { query: "send", detail: "full" });
@@ -218,8 +218,8 @@ describe("what comes from outside", () => {
   });
 });
 
-describe("what was shown to one", () => {
-  test("is no choice for another: not for another actor, tenant or session", async () => {
+describe("actions shown to one caller", () => {
+  test("are not offered to another actor, tenant or session", async () => {
     const actors = ["one", "two"].map((name) => ({ name, tools: ["*"] }));
     const qm = await counter({ policy: { actors }, surface: { selection: "enum" } });
     const caller = { actor: "one", tenant: "t", session: "s" };
@@ -234,7 +234,7 @@ describe("what was shown to one", () => {
   });
 });
 
-describe("what is revoked while a search waits", () => {
+describe("an action that is revoked during a search", () => {
   test("is not in its answer", async () => {
     let release = (): void => {};
     const held = new Promise<void>((resolve) => {
@@ -256,7 +256,7 @@ describe("what is revoked while a search waits", () => {
 });
 
 describe("closing", () => {
-  test("writes and closes everything, also when the embedder cannot be closed", async () => {
+  test("writes and closes everything, even if closing the embedder fails", async () => {
     const embedder = { ...wordEmbedder(), close: () => Promise.reject(new Error("boom")) };
     const cwd = await createTestFolder();
     const store = join(cwd, "store.db");
@@ -272,7 +272,7 @@ describe("closing", () => {
 });
 
 describe("options in code", () => {
-  test("a file for vectors is not made where nobody makes vectors", async () => {
+  test("creates no vector file without a working embedder", async () => {
     const cwd = await createTestFolder();
     await counter({ search: { index: { path: join(cwd, "vectors.db") } } });
     await counter({ search: { embedder: { class: "local-mini" }, index: { path: join(cwd, "vectors.db") } } });
@@ -280,7 +280,7 @@ describe("options in code", () => {
     expect(await readdir(cwd)).toEqual([]);
   });
 
-  test("a file for vectors that cannot be opened leaves search by words", async () => {
+  test("falls back to search by words when the vector file cannot be opened", async () => {
     const qm = await counter({ search: { embedder: wordEmbedder(), index: { path: "/dev/null/vectors.db" } } });
 
     expect((await qm.search({ query: "send an email" })).items[0]).toMatchObject({ qualified_name: "mail__send" });
@@ -297,26 +297,26 @@ describe("options in code", () => {
     [{ embed: () => [] }],
     [{ fingerprint: "", embed: () => [] }],
     [{ class: "local-mini", model: "x" }],
-  ])("an embedder that is not understood is refused: %j", async (embedder) => {
+  ])("rejects the invalid embedder %j", async (embedder) => {
     await expect(createQuartermaster({ search: { embedder: embedder as never } })).rejects.toMatchObject({
       code: "invalid_config",
     });
   });
 
-  test("an embedder of the class null is one that was given up", async () => {
+  test("treats an embedder of class null as switched off", async () => {
     const qm = await counter({ search: { embedder: { class: "null" } } });
 
     expect(qm.list()).not.toHaveProperty("hint");
     expect(qm.embeddings.status()).toMatchObject({ state: "off" });
   });
 
-  test("a hint for something that is no text is refused", async () => {
+  test("rejects a hint for a value that is not a string", async () => {
     await expect((await counter()).hints(5 as never)).rejects.toMatchObject({ code: "invalid_config" });
   });
 });
 
 describe("search that is switched off", () => {
-  test("has no tool, and says so to whoever asks anyway", async () => {
+  test("has no tool, and every call fails with search_off", async () => {
     const qm = await counter({ search: { enabled: false } });
     const surface = await qm.surface();
 
@@ -332,7 +332,7 @@ describe("search that is switched off", () => {
 });
 
 describe("search by meaning", () => {
-  test("leaves names alone: select: gives those and nothing else, and nobody else hears of it", async () => {
+  test("does not send select: queries to the embedder", async () => {
     const embedder = wordEmbedder();
     const qm = await counter({ search: { embedder } });
     await qm.embeddings.build();
@@ -343,7 +343,7 @@ describe("search by meaning", () => {
     expect(embedder.queries).toEqual([]);
   });
 
-  test("is hinted at in list_actions while it is not there, unless it was given up", async () => {
+  test("is mentioned in list_actions while it is missing, unless it is switched off", async () => {
     const embedder = wordEmbedder();
     const unset = await counter();
     const givenUp = await counter({ search: { embedder: null } });
@@ -356,7 +356,7 @@ describe("search by meaning", () => {
     expect(ready.list()).not.toHaveProperty("hint");
   });
 
-  test("is built when the catalog changes, one row for one action, and is in the ledger", async () => {
+  test("embeds a new action when the catalog changes, and records it", async () => {
     const embedder = wordEmbedder();
     const qm = await counter({ search: { embedder } });
     const { embedded } = await qm.embeddings.build();
@@ -378,7 +378,7 @@ describe("search by meaning", () => {
     expect((await qm.search({ query: "ring the bell" })).search_type).toBe("hybrid");
   });
 
-  test("is in the ledger with the first hundred names and the number of all", async () => {
+  test("records the first hundred names and the total number", async () => {
     const many = Array.from({ length: 130 }, (_, i) => make(`mail__send_${i}`, `Send letter ${i}.`));
     const qm = await counter({ search: { embedder: wordEmbedder() } }, many);
     await qm.embeddings.build();
@@ -388,7 +388,7 @@ describe("search by meaning", () => {
     expect(built?.data).toMatchObject({ embedded: { length: 100 }, embeddedCount: 130 });
   });
 
-  test("hears of it when a caller gives up", async () => {
+  test("aborts the embedder when the caller cancels", async () => {
     const given: AbortSignal[] = [];
     const embedder = wordEmbedder("waiting", (signal, [first]) => {
       if (first !== "send an email") return undefined;
@@ -407,7 +407,7 @@ describe("search by meaning", () => {
     expect(given[0]?.aborted).toBe(true);
   });
 
-  test("says no where nobody makes vectors", async () => {
+  test("refuses to build without an embedder", async () => {
     const qm = await counter();
 
     await expect(qm.embeddings.build()).rejects.toMatchObject({ code: "search_off", hint: expect.any(String) });
@@ -416,7 +416,7 @@ describe("search by meaning", () => {
 });
 
 describe("the ledger", () => {
-  test("has every step with the names in it", async () => {
+  test("records every step with its names", async () => {
     const qm = await counter({ policy: { tools: { denied: ["mail__list"] } }, surface: { kind: "deferred" } });
     const surface = await qm.surface({ session: "s" });
     await surface.call("tool_search", { query: "send an email", search_type: "semantic" });
@@ -467,7 +467,7 @@ describe("the ledger", () => {
 });
 
 describe("prompt aids", () => {
-  test("are made of what is switched on, anew for each question", async () => {
+  test("contain the enabled parts, built for each question", async () => {
     const off = await counter();
     const on = await counter({
       search: { hints: { enabled: true, topK: 1 }, directory: { enabled: true, maxActionsPerGroup: 0 } },
@@ -483,7 +483,7 @@ describe("prompt aids", () => {
     expect(second).not.toContain("mail__send");
   });
 
-  test("leave out of the hints what a deferred surface shows anyway", async () => {
+  test("leave always-loaded tools out of the hints", async () => {
     const surface = { kind: "deferred", alwaysLoadedPatterns: ["mail__send"] } as const;
     const without = await counter({ surface });
     const included = await counter({ surface, search: { hints: { includeAlwaysLoaded: true } } });
@@ -492,13 +492,13 @@ describe("prompt aids", () => {
     expect(await included.hints("send an email")).toContain("mail__send");
   });
 
-  test("go without hints where search is switched off", async () => {
+  test("have no hints when search is off", async () => {
     const search = { enabled: false, hints: { enabled: true }, directory: { enabled: true } };
 
     expect(await (await counter({ search })).promptAids("send an email")).toMatch(/^## Directory/);
   });
 
-  test("hints for nothing that fits are no block", async () => {
+  test("have no hint block when nothing fits", async () => {
     expect(await (await counter()).hints("frobnicate")).toBe("");
   });
 });
@@ -514,7 +514,7 @@ search:
     api_key: \${env:EMBEDDINGS_KEY}
 `;
 
-  /** An endpoint for which wiping is deleting. */
+  /** An endpoint for which "obliterate" means "delete". */
   async function endpoint() {
     const made = await embeddingEndpoint((response, { body }) => {
       const data = body.input.map((text, index) => ({
@@ -527,7 +527,7 @@ search:
     return made;
   }
 
-  test("the commands build, tell and search, and nobody sees the key", async () => {
+  test("the commands build, report and search without revealing the key", async () => {
     const { url, requests, texts } = await endpoint();
     const cwd = await createTestFolder({ "quartermaster.yaml": yaml(url) });
     const env = { EMBEDDINGS_KEY: KEY };
@@ -557,7 +557,7 @@ search:
     expect(await readFile(join(cwd, ".quartermaster/quartermaster.db"), "latin1")).not.toContain(KEY);
   });
 
-  test("an endpoint that echoes the key does not bring it into the ledger or an answer", async () => {
+  test("keeps a key that the endpoint echoes out of the ledger and the answers", async () => {
     const made = await embeddingEndpoint((response, { authorization }) =>
       answerJson(response, 401, { error: { message: `wrong key: ${authorization}` } }),
     );
@@ -582,7 +582,7 @@ search:
     expect(JSON.stringify([found, status, failed, problems])).not.toContain(KEY);
   });
 
-  test("looking makes no file, and what agents write does not reach the vectors", async () => {
+  test("reading commands create no file, and agents cannot overwrite the vectors", async () => {
     const { url } = await endpoint();
     const cwd = await createTestFolder({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
     const env = { EMBEDDINGS_KEY: KEY };
@@ -597,7 +597,7 @@ search:
     expect((await readFile(join(cwd, "vectors.db"))).length).toBeGreaterThan(0);
   });
 
-  test("vectors go where the file says", async () => {
+  test("stores the vectors at the configured path", async () => {
     const { url } = await endpoint();
     const cwd = await createTestFolder({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
     const env = { EMBEDDINGS_KEY: KEY };

@@ -22,7 +22,7 @@ const pages = [...readdirSync(root).filter((name) => name.endsWith(".md")), ...f
 const examples = readdirSync(join(root, "examples")).filter((name) => name.endsWith(".ts"));
 
 describe("docs/errors.md", () => {
-  test("has exactly the codes there are, each with its HTTP status and whether it is retryable", () => {
+  test("lists exactly the existing codes, with HTTP status and retryability", () => {
     const documented = rowsOf("docs/errors.md").map(([code, http, retryable, means, todo]) => ({
       code,
       http,
@@ -41,7 +41,7 @@ describe("docs/errors.md", () => {
 });
 
 describe("docs/events.md", () => {
-  test("has exactly the types there are, each with its fields", () => {
+  test("lists exactly the existing types, with their fields", () => {
     const documented = rowsOf("docs/events.md").map(([type, when, fields]) => ({ type, fields, isSaid: when !== "" }));
 
     const expected = Object.entries(eventShapes).map(([type, { shape }]) => ({
@@ -64,19 +64,19 @@ describe("docs/glossary.md", () => {
     expect(terms).toContain(word);
   });
 
-  test("has every term once, in order", () => {
+  test("lists every term once, in order", () => {
     expect(terms).toEqual([...new Set(terms)].sort());
   });
 });
 
 describe("README.md", () => {
-  test("sets up with exactly two commands, each in a block of its own", () => {
+  test("sets up with exactly two commands, each in its own block", () => {
     const commands = blocksOf("README.md", "sh");
 
     expect(commands).toEqual(["npm ci && npm start\n", "npm ci && npm test\n"]);
   });
 
-  test("shows of the tour what it shows", async () => {
+  test("shows the actual output of the tour", async () => {
     const [shown = ""] = blocksOf("README.md", "text");
 
     const { out, code } = await qm(["tour"]);
@@ -89,7 +89,7 @@ describe("README.md", () => {
     }
   });
 
-  test("leaves the table of commands to docs/cli.md, which has every command", async () => {
+  test("leaves the table of commands to docs/cli.md, which lists every command", async () => {
     const rows = rowsOf("docs/cli.md").filter(([command = ""]) => command.startsWith("`qm "));
     const named = rows.map(([command = ""]) => nameOf(command));
 
@@ -101,11 +101,11 @@ describe("a snippet", () => {
   const snippets = pages.flatMap((page) => blocksOf(page, "ts").map((text, at) => ({ page, at: at + 1, text })));
   const regions = examples.flatMap((name) => regionsOf(textOf(`examples/${name}`))).join("// #endregion\n");
 
-  test.each(snippets)("of $page, number $at, is part of an example that runs", ({ text }) => {
+  test.each(snippets)("number $at of $page is part of an example", ({ text }) => {
     expect(regions).toContain(withSourcePaths(text));
   });
 
-  test.each(["README.md", "docs/guides/write-policy.md"])("of %s that is a configuration can be loaded", (page) => {
+  test.each(["README.md", "docs/guides/write-policy.md"])("with a configuration in %s can be loaded", (page) => {
     const blocks = blocksOf(page, "yaml");
     const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
 
@@ -116,7 +116,7 @@ describe("a snippet", () => {
   });
 });
 
-test.concurrent.each(examples)("examples/%s runs, and finds what it expects", async (name) => {
+test.concurrent.each(examples)("examples/%s runs without errors", async (name) => {
   const { code, err } = await ran(join("examples", name));
 
   expect({ code, err }).toEqual({ code: 0, err: "" });
@@ -127,7 +127,7 @@ describe("docs/cli.md", async () => {
   const documented = [...page.matchAll(/^### (`qm .*`)$/gm)].map(([, command = ""]) => nameOf(command));
   const commands = await commandsOf([]);
 
-  test("has a section for exactly the commands there are", () => {
+  test("has a section for exactly the existing commands", () => {
     expect(commands.length).toBeGreaterThan(5);
     expect([...documented].sort()).toEqual([...commands].sort());
   });
@@ -139,7 +139,7 @@ describe("docs/cli.md", async () => {
     expect(options.filter((option) => !page.includes(`\`${option}`))).toEqual([]);
   });
 
-  test("has exactly the exit codes there are", () => {
+  test("lists exactly the existing exit codes", () => {
     const rows = rowsOf("docs/cli.md").filter(([code = ""]) => /^\d+$/.test(code));
 
     expect(rows.map(([code, name]) => [name, Number(code)])).toEqual(
@@ -153,19 +153,19 @@ describe("docs/architecture.md", () => {
   const folders = new Map(rows.map(([folder = "", , imports = ""]) => [folder.slice(5, -1), imports]));
   const source = filesBelow("src", ".ts").filter((path) => !/\.test(?:-d)?\.ts$|\/testing\.ts$/.test(path));
 
-  /** Below `src`: the first part of the way, of `mcp` the first two, and `.` for `src` itself. */
+  /** The folder below `src`: the first part of the path, for `mcp` the first two, and `.` for `src` itself. */
   function folderOf(path: string): string {
     const parts = path.split("/").slice(1, -1);
     return parts.slice(0, parts[0] === "mcp" ? 2 : 1).join("/") || ".";
   }
 
-  test("has every folder", () => {
+  test("lists every folder", () => {
     const there = new Set(source.map(folderOf).filter((name) => name !== "."));
 
     expect([...folders.keys()].sort()).toEqual([...there].sort());
   });
 
-  test.each(source)("tells what %s imports", (path) => {
+  test.each(source)("lists the imports of %s", (path) => {
     const folder = folderOf(path);
     const imported = [...textOf(path).matchAll(/from "(\.[^"]+)"|import\("(\.[^"]+)"\)/g)]
       .map(([, fixed, later]) => folderOf(join(dirname(path), fixed ?? later ?? "")))
@@ -206,13 +206,13 @@ describe("the rule no-dotfiles of docs/guides/write-policy.md", () => {
   });
 });
 
-test("docs/guides/write-policy.md has every layer, in the order in which they are asked, and every variable", () => {
+test("docs/guides/write-policy.md lists every layer in order, and every variable", () => {
   const names = rowsOf("docs/guides/write-policy.md").map(([name = ""]) => name.slice(1, -1));
 
   expect(names).toEqual([...policyLayers, ...CALL_VARIABLES]);
 });
 
-test.each(pages)("every link of %s leads somewhere", (page) => {
+test.each(pages)("every link of %s resolves", (page) => {
   const prose = textOf(page).replace(/^```.*?^```/gms, "");
   const links = [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
 
@@ -220,7 +220,7 @@ test.each(pages)("every link of %s leads somewhere", (page) => {
   expect(relative.filter((target) => !existsSync(join(root, dirname(page), target.replace(/#.*$/, ""))))).toEqual([]);
 });
 
-test("every decision has a number of its own, and says why, what and what follows", () => {
+test("every decision has its own number, and context, decision and consequences", () => {
   const decisions = filesBelow("docs/decisions", ".md").sort();
 
   const numbers = decisions.map((path) => /(\d{4})-[a-z0-9-]+\.md$/.exec(path)?.[1]);
@@ -232,7 +232,7 @@ test("every decision has a number of its own, and says why, what and what follow
   }
 });
 
-test("AGENTS.md can be held in the head, and names only files that are there", () => {
+test("AGENTS.md is short, and names only existing files", () => {
   const text = textOf("AGENTS.md");
   const paths = [...text.matchAll(/`((?:src|docs|test)\/[\w./-]+)`/g)].map(([, path = ""]) => path);
 
@@ -240,13 +240,13 @@ test("AGENTS.md can be held in the head, and names only files that are there", (
   expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
-test("CHANGELOG.md has the version of the package", () => {
+test("CHANGELOG.md lists the version of the package", () => {
   expect(textOf("CHANGELOG.md")).toMatch(
     new RegExp(`^## \\[${readPackageInfo().version.replaceAll(".", "\\.")}\\]`, "m"),
   );
 });
 
-/** The rows of every table of a page, without heads. */
+/** The rows of every table of a page, without headers. */
 function rowsOf(page: string): readonly (readonly string[])[] {
   const lines = textOf(page).split("\n");
   const isRow = (line: string | undefined) => line?.startsWith("|") === true;
@@ -268,7 +268,7 @@ function regionsOf(text: string): readonly string[] {
   return [...text.matchAll(/^\/\/ #region [^\n]*\n(.*?)^\/\/ #endregion$/gms)].map(([, region = ""]) => region);
 }
 
-/** Readers import the package, examples its source: the same files, as `exports` says. */
+/** Readers import the package, examples its source. `exports` maps both to the same files. */
 function withSourcePaths(snippet: string): string {
   const { exports } = readPackageInfo() as unknown as { readonly exports: Readonly<Record<string, string>> };
   return snippet.replace(/from "quartermaster(\/[\w-]+)?"/g, (_, subpath = "") => {
@@ -282,7 +282,7 @@ function nameOf(command: string): string {
   return /^`qm ([a-z ]*[a-z])/.exec(command)?.[1] ?? command;
 }
 
-/** Every command and subcommand, as the help tells. */
+/** Every command and subcommand of the help. */
 async function commandsOf(above: readonly string[]): Promise<readonly string[]> {
   const { out } = await qm([...above, "--help"]);
   const listed = /^Commands:\n((?: {2}.*\n)+)/m.exec(out)?.[1] ?? "";
@@ -293,7 +293,7 @@ async function commandsOf(above: readonly string[]): Promise<readonly string[]> 
   return names.flatMap((name, at) => [[...above, name].join(" "), ...(below[at] ?? [])]);
 }
 
-/** The program without a process, on a terminal wide enough for every line. */
+/** Runs the program in this process, on a terminal wide enough for every line. */
 async function qm(argv: readonly string[]): Promise<{ out: string; code: number }> {
   const parts: string[] = [];
   const stream = { write: (text: string) => void parts.push(text), isTTY: false, columns: 1000 };

@@ -4,7 +4,7 @@ import { callOnce, callUntilAnswered, type Gateway, type Open } from "./gateway.
 import { processorMs } from "./processes.ts";
 import type { Ground, Upstream } from "./stand.ts";
 
-/** A gateway with a server behind it, and the direct connection to that server that it is held against. */
+/** A gateway with a server behind it, and the direct connection to that server as the baseline. */
 export interface Way {
   readonly gateway: Gateway;
   readonly server: "pipe" | "web";
@@ -15,11 +15,11 @@ export interface CallsOptions {
   readonly gateways: readonly Gateway[];
   readonly quick: boolean;
   readonly say: (line: string) => void;
-  /** Given each table as soon as there is one. */
+  /** Called with each table as soon as it is complete. */
   readonly show: (table: Table) => void;
 }
 
-/** What a call costs through a gateway, at one width. */
+/** The cost of a call through a gateway, at one concurrency. */
 export interface Cost {
   readonly gateway: string;
   readonly server: string;
@@ -43,14 +43,14 @@ const WIDTHS = [1, 8, 32] as const;
 const QUICK_WIDTHS = [1, 8] as const;
 const DESCRIBED = { pipe: "a server on stdio", web: "a server over HTTP" } as const;
 
-/** One call of a tool that does nothing, through everybody, in turns. */
+/** Calls a tool that does nothing through every gateway, in turns. */
 export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
   const { ground, quick, say, show } = options;
   const upstreams = { pipe: ground.upstream("stdio", "pipe"), web: await ground.remoteUpstream("web") };
   const measured = await openAll(options, upstreams);
   const costs: Cost[] = [];
   try {
-    say(`calls: warming up ${measured.length} ways …`);
+    say(`calls: warming up ${measured.length} connections …`);
     for (const each of measured) await slot(each, 1, 200, warmMs(each, quick));
     for (const width of quick ? QUICK_WIDTHS : WIDTHS) {
       const rounds = (width === 1 ? 20 : 5) / (quick ? 5 : 1);
@@ -76,12 +76,12 @@ export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
   return costs;
 }
 
-/** No way may hold the others up for longer than this in a round. */
+/** The maximum time per round for each gateway. */
 const SLOT_MS = 1500;
 const SLOW_SLOT_MS = 300;
 const warmMs = ({ way }: Measured, quick: boolean): number => (way.gateway.slow ? SLOW_SLOT_MS : quick ? 500 : SLOT_MS);
 
-/** Every gateway is one process with both servers behind it; a direct connection has the one that it is to. */
+/** Every gateway is one process with both servers behind it. A direct connection has one server. */
 async function openAll(
   { ground, gateways, say }: CallsOptions,
   upstreams: Readonly<Record<Way["server"], Upstream>>,
@@ -99,7 +99,7 @@ async function openAll(
         measured.push({ way: { gateway, server }, open, rounds: [] });
       }
     } catch (thrown) {
-      say(`calls: without ${gateway.name}. ${thrown}`);
+      say(`calls: skipped ${gateway.name}: ${thrown}`);
     }
   }
   return measured;
@@ -110,7 +110,7 @@ function serversOf({ name, era }: Gateway): readonly Way["server"][] {
   return era === "modern" ? ["web"] : ["pipe", "web"];
 }
 
-/** So many calls, or as many as fit. */
+/** Makes `calls` calls, or as many as fit into the time limit. */
 async function slot({ way: { gateway, server }, open }: Measured, width: number, calls: number, limitMs: number) {
   const latencies: number[] = [];
   const spent = (): number => (open.pid === undefined ? Number.NaN : processorMs(open.pid));
@@ -132,7 +132,7 @@ function floorOf(measured: readonly Measured[], { gateway, server }: Way): Measu
   const floor = measured.find(
     ({ way }) => way.gateway.name.startsWith("direct") && way.server === server && way.gateway.era === gateway.era,
   );
-  if (floor === undefined) throw new Error(`nothing to hold ${gateway.name} against`);
+  if (floor === undefined) throw new Error(`no baseline for ${gateway.name}`);
   return floor;
 }
 
@@ -168,9 +168,9 @@ function table(measured: readonly Measured[], width: number): Table {
       ];
     }),
     notes: [
-      "Against the direct connection to the same server, of which the figures themselves are in brackets; ratios are",
-      "medians of rounds (smallest–largest). The processor is what the gateway's process spends, its servers not counted.",
-      "Ours validates, decides and writes each call to the ledger; nobody else records.",
+      "Compared to the direct connection to the same server, whose absolute figures are in brackets. Ratios are medians of",
+      "rounds (smallest–largest). Processor time is that of the gateway's process, without its servers.",
+      "Quartermaster validates, decides and writes each call to the ledger. The other gateways record nothing.",
     ],
   };
 }

@@ -11,28 +11,28 @@ export interface ColdOptions {
   readonly gateways: readonly Gateway[];
   readonly quick: boolean;
   readonly say: (line: string) => void;
-  /** Given each table as soon as there is one. */
+  /** Called with each table as soon as it is complete. */
   readonly show: (table: Table) => void;
 }
 
-/** What one gateway did with so many servers configured. */
+/** The figures of one gateway with a number of configured servers. */
 export interface Start {
   readonly gateway: string;
   readonly servers: number;
-  /** What it took beyond Node's own start until the tools were listed. */
+  /** Time until the tools were listed, beyond Node's own start. */
   readonly beyondNodeMs: number;
   readonly childrenAfterList: number;
-  /** Of the whole tree after the list, and of the gateway itself after a call. */
+  /** Memory of the whole process tree after the list, and of the gateway alone after a call. */
   readonly listRss: number;
   readonly ownRss: number;
 }
 
 interface Round {
-  /** Of Node alone: by the clock, and what the processor spent. */
+  /** Node alone: clock time and processor time. */
   readonly nodeMs: number;
   readonly nodeProcessorMs: number;
   readonly listMs: number;
-  /** Undefined: not all tools were listed for as long as was waited. */
+  /** Undefined if some tools were still missing at the timeout. */
   readonly completeMs: number | undefined;
   readonly processorMs: number;
   readonly listed: number;
@@ -45,11 +45,11 @@ const SERVERS = [1, 14, 50] as const;
 const QUICK_SERVERS = [14] as const;
 const TOOLS_EACH = 10;
 const COMPLETE_MS = 10_000;
-/** Whoever has taken longer than this in all is not asked again. */
+/** A gateway that has taken longer than this in total gets no further round. */
 const ENOUGH_MS = 5000;
 const MB = 2 ** 20;
 
-/** From nothing to an answered `tools/list`. */
+/** Measures the time from process start to an answered `tools/list`. */
 export async function benchCold(options: ColdOptions): Promise<Start[]> {
   const starts: Start[] = [];
   for (const count of options.quick ? QUICK_SERVERS : SERVERS) {
@@ -78,7 +78,7 @@ async function roundsOf(
   try {
     if (isNew) await gateway.prepare(stand);
     const begun = performance.now();
-    // The first one reads files that nobody has read before.
+    // The first round warms the file cache.
     for (let round = quick ? 0 : -1; round < (quick ? 1 : 4); round++) {
       if (gateway.knowsNothing) await gateway.prepare(stand);
       const taken = await roundOf(gateway, stand, count);
@@ -87,12 +87,12 @@ async function roundsOf(
       if (enough) break;
     }
   } catch (thrown) {
-    say(`cold list: without ${gateway.name}. ${thrown}`);
+    say(`cold list: skipped ${gateway.name}: ${thrown}`);
   }
   return rounds;
 }
 
-/** Two of them are broken where there are that many: one ends at once, one never answers. */
+/** With three or more servers, two are broken: one exits at once, one never answers. */
 function standWith(ground: Ground, name: string, count: number): Stand {
   const broken: Record<string, Upstream> =
     count < 3 ? {} : { exits: ground.upstream("exits", "exits"), silent: ground.upstream("silent", "silent") };
@@ -123,7 +123,7 @@ async function roundOf(gateway: Gateway, stand: Stand, count: number): Promise<R
   }
 }
 
-/** Some answer before their servers have: they are asked again until all is there. */
+/** Some gateways answer before their servers do. Lists again until all tools are there. */
 async function complete(open: Open, first: number, expected: number, begun: number, listMs: number) {
   let listed = first;
   while (listed < expected) {
@@ -159,7 +159,7 @@ function startOf(gateway: string, servers: number, rounds: readonly Round[]): St
 function table(count: number, rows: readonly (readonly [string, readonly Round[]])[]): Table {
   const broken = count < 3 ? "" : ", two of them broken";
   return {
-    title: `From nothing to a list of tools, ${count} server${count === 1 ? "" : "s"} configured${broken}`,
+    title: `From start to a list of tools, ${count} server${count === 1 ? "" : "s"} configured${broken}`,
     head: [
       "",
       "list : node -e 1",
@@ -191,9 +191,9 @@ function table(count: number, rows: readonly (readonly [string, readonly Round[]
       rounds.length,
     ]),
     notes: [
-      "From starting the program to the answer of the first tools/list, medians of rounds. Children and resident memory",
-      "of the whole tree of processes: after the list, and then after one call of one tool. The tree's memory counts what",
-      "processes share once for each of them.",
+      "From process start to the answer of the first tools/list, medians of rounds. Children and resident memory are those",
+      "of the whole process tree, after the list and after one call of one tool. Memory that processes share is counted",
+      "once for each of them.",
     ],
   };
 }

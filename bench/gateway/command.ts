@@ -3,9 +3,9 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:f
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The command as it is published, made from the source as it is now. */
+/** The command in its published form, built from the current source. */
 export interface BuiltCommand {
-  /** What `bin` of the package names. */
+  /** The file that `bin` of the package names. */
   readonly bin: string;
   remove(): void;
 }

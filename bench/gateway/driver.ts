@@ -6,7 +6,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
-/** How a client reaches somebody. */
+/** How a client reaches a gateway or server. */
 export type Address =
   | { readonly kind: "stdio"; readonly command: readonly string[]; readonly cwd: string; readonly env?: Variables }
   | { readonly kind: "http"; readonly url: string; readonly token?: string }
@@ -18,11 +18,11 @@ export type Era = "legacy" | "modern";
 
 export interface Connected {
   readonly client: Client;
-  /** Of the process at the other end, where the client started it. */
+  /** The id of the server process, if the client started it. */
   readonly pid: number | undefined;
 }
 
-/** The client is the same for everybody, so what it costs itself stands on both sides of every comparison. */
+/** All gateways get the same client, so its own cost is on both sides of every comparison. */
 export async function connect(address: Address, era: Era = "legacy"): Promise<Connected> {
   const mode = era === "legacy" ? "legacy" : { pin: "2026-07-28" };
   const client = new Client({ name: "bench", version: "1.0.0" }, { versionNegotiation: { mode } });
@@ -31,7 +31,7 @@ export async function connect(address: Address, era: Era = "legacy"): Promise<Co
   return { client, pid: transport instanceof StdioClientTransport ? (transport.pid ?? undefined) : undefined };
 }
 
-/** Those who start all their servers before they answer anything may take a while. */
+/** Gateways that start all their servers before the first answer may take a while. */
 export const PATIENCE_MS = 60_000;
 
 function transportTo(address: Address): Transport {
@@ -54,8 +54,8 @@ function transportTo(address: Address): Transport {
 }
 
 /**
- * The transport hands one signal to all its requests, and each leaves a listener on it until it is collected: after
- * 1,500 calls there would be a warning with every call, on everybody's time. Nothing here cancels a call.
+ * The transport passes one signal to all its requests, and each leaves a listener on it until it is collected. After 1,500
+ * calls, every call would print a warning, which distorts the figures. Nothing here cancels a call.
  */
 const withoutSignal: typeof fetch = (url, { signal, ...init } = {}) =>
   fetch(url, init.method === "POST" || signal === undefined ? init : { ...init, signal });

@@ -6,11 +6,11 @@ import type { Stand, Upstream } from "./stand.ts";
 import { start } from "./started.ts";
 
 const TOKEN = "bench";
-/** The server that never answers is configured then, and that is all. */
+/** Time to connect a server. The one that never answers is configured all the same. */
 const CONNECT_MS = 4000;
 const AT_ONCE = 4;
 
-/** A client writes a line of code for a call; every call opens a connection to the server of its own. */
+/** A client makes a call with a line of code. Every call opens its own connection to the server. */
 export function executor(face: "stdio" | "HTTP"): Gateway {
   const variables = ({ folder, env }: Stand) => ({
     ...env,
@@ -41,7 +41,7 @@ export function executor(face: "stdio" | "HTTP"): Gateway {
       };
       await Promise.all(Array.from({ length: AT_ONCE }, worker));
       await stop();
-      // It leaves word of where it listens, and who comes next must not find that.
+      // It stores the address where it listens. Wait until that is gone, so that the next process does not find it.
       await pause(200);
     },
     async open(stand) {
@@ -66,7 +66,7 @@ export function executor(face: "stdio" | "HTTP"): Gateway {
 
 const httpAddress = (port: number) => ({ kind: "http", url: `http://127.0.0.1:${port}/mcp`, token: TOKEN }) as const;
 
-/** Its command line has no word for this; its web page sends the same. */
+/** Its command line cannot do this. Its web page sends the same request. */
 async function add(port: number, name: string, upstream: Upstream): Promise<void> {
   const [command, ...args] = upstream.kind === "stdio" ? upstream.command : [];
   const server =

@@ -6,20 +6,20 @@ import type { Ground, Stand } from "./stand.ts";
 /** One way for a client to reach the servers of a stand. */
 export interface Gateway {
   readonly name: string;
-  /** Those of one kind are prepared alike, so that once does for all of them. */
+  /** Gateways of the same kind share one preparation. */
   readonly kind: string;
   readonly era: Era;
-  /** What it needs once before it is opened: not timed. */
+  /** One-time setup before it is opened. Not timed. */
   prepare(stand: Stand): Promise<void>;
-  /** From nothing to a client that is connected. */
+  /** Starts the gateway and connects a client. */
   open(stand: Stand): Promise<Open>;
-  /** What the client sends for a call of the echo of a server. */
+  /** The tool call that reaches a server's echo tool. */
   call(server: string): ToolCall;
-  /** How many tools the client is shown once all is there: those of so many servers, or always the same. */
+  /** How many tools the client sees in the end. The argument is the number of tools of all servers. */
   shows(tools: number): number;
-  /** Nobody has looked yet what its servers offer. Opening it may change that, so it is prepared each time. */
+  /** The tools of its servers are not known yet. Opening it may change that, so it is prepared each time. */
   readonly knowsNothing?: boolean;
-  /** It takes so long for a call that it cannot be asked for as many as the others. */
+  /** Its calls are slow, so it makes fewer of them than the others. */
   readonly slow?: boolean;
 }
 
@@ -30,14 +30,14 @@ export interface ToolCall {
 
 export interface Open {
   readonly client: Client;
-  /** Of the gateway, or of the server itself where there is none. Undefined: of a server that was up already. */
+  /** The process id of the gateway, or of the server if there is no gateway. Undefined if the server already ran. */
   readonly pid: number | undefined;
   close(): Promise<void>;
 }
 
 export const TEXT = "The quick brown fox jumps over the lazy dog.";
 
-/** The floor: no gateway at all. Over HTTP the server is up already. */
+/** The baseline: no gateway. Over HTTP the server already runs. */
 export function direct(ground: Ground, kind: "stdio" | "http", era: Era = "legacy"): Gateway {
   return {
     name: `direct, ${kind}${era === "modern" ? ", 2026-07-28" : ""}`,
@@ -64,7 +64,7 @@ export async function callOnce(open: Open, gateway: Gateway, server: string): Pr
   if (isError) throw new Error(`${gateway.name} did not call the tool: ${JSON.stringify(content).slice(0, 200)}`);
 }
 
-/** Some take clients in before they have their servers' tools. */
+/** Some gateways accept clients before they know their servers' tools. */
 export async function callUntilAnswered(open: Open, gateway: Gateway, server: string): Promise<void> {
   for (const until = performance.now() + READY_MS; ; await pause(100)) {
     try {
@@ -78,8 +78,8 @@ export async function callUntilAnswered(open: Open, gateway: Gateway, server: st
 
 const READY_MS = 10_000;
 
-/** Of a gateway there always is one. */
+/** A gateway always has a process. */
 export function pidOf({ pid }: Open): number {
-  if (pid === undefined) throw new Error("it has no process of its own");
+  if (pid === undefined) throw new Error("the gateway has no process");
   return pid;
 }

@@ -12,7 +12,7 @@ export interface LongOptions {
   readonly show: (table: Table) => void;
 }
 
-/** What is left of a gateway after many calls, and after it was killed. */
+/** The state of a gateway after many calls, and after it was killed. */
 export interface After {
   readonly gateway: string;
   readonly calls: number;
@@ -28,7 +28,7 @@ const SLOW_LIMIT_MS = 8000;
 const ORPHAN_MS = 5000;
 const MB = 2 ** 20;
 
-/** Many calls, then the death that nobody can prepare for. */
+/** Many calls, then SIGKILL. */
 export async function benchLong(options: LongOptions): Promise<After[]> {
   const afters: After[] = [];
   for (const gateway of options.gateways) {
@@ -36,7 +36,7 @@ export async function benchLong(options: LongOptions): Promise<After[]> {
     try {
       afters.push(await afterMany(options, gateway));
     } catch (thrown) {
-      options.say(`many calls: without ${gateway.name}. ${thrown}`);
+      options.say(`many calls: skipped ${gateway.name}: ${thrown}`);
     }
   }
   options.show(table(afters));
@@ -56,7 +56,7 @@ async function afterMany({ ground, quick }: LongOptions, gateway: Gateway): Prom
     const before = treeOf(pid);
     const calls = await many(open, gateway, quick ? 2000 : 10_000, limit);
     const after = treeOf(pid);
-    if (!killMarked(pid, ground.mark)) throw new Error("it was gone before it was killed");
+    if (!killMarked(pid, ground.mark)) throw new Error("the gateway ended before it was killed");
     await pause(ORPHAN_MS);
     const left = after.processes.filter(stillRuns).map((each) => each.pid);
     const orphans = new Set([...left, ...marked(ground.mark).filter((each) => !others.has(each))]);
@@ -83,7 +83,7 @@ async function many(open: Open, gateway: Gateway, calls: number, limitMs: number
 
 function table(afters: readonly After[]): Table {
   return {
-    title: "After many calls to a server on stdio, 8 in flight; and 5 s after SIGKILL",
+    title: "After many calls to a stdio server, 8 in flight, and 5 s after SIGKILL",
     head: ["", "calls", "memory : before", "before", "after", "descriptors", "children", "left after SIGKILL"],
     rows: afters.map(({ gateway, calls, before, after, orphans }) => {
       const grown = after.ownRss / before.ownRss;
@@ -99,8 +99,8 @@ function table(afters: readonly After[]): Table {
       ];
     }),
     notes: [
-      `"Before" is after ${short(WARM)} calls. Resident memory and open descriptors of the gateway's own process; children of`,
-      "the whole tree; what is left of that tree, and of servers it started, 5 s after the gateway was killed.",
+      `"Before" is after ${short(WARM)} calls. Memory and open descriptors are those of the gateway's own process, children`,
+      "those of the whole tree. The last column counts its processes and servers 5 s after the gateway was killed.",
     ],
   };
 }

@@ -16,7 +16,7 @@ import { newGround } from "./stand.ts";
 import { targets } from "./targets.ts";
 
 const { only, quick, json } = benchOptions(["calls", "cold", "long"]);
-if (!canReadProcesses()) throw new Error("this reads /proc, which is not here");
+if (!canReadProcesses()) throw new Error("this bench needs /proc, which this system does not have");
 
 const notes: string[] = [];
 const say = (line: string): void => {
@@ -45,7 +45,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   });
 }
 try {
-  if (quick) say("quick: too few rounds for figures that are told to others");
+  if (quick) say("quick: too few rounds for figures to publish");
   const command = builtCommand();
   removeCommand = command.remove;
   const peers = installedPeers(say);

@@ -5,7 +5,7 @@ import { connectWhenUp, freePort, mcpHubScript } from "./peers.ts";
 import type { Stand } from "./stand.ts";
 import { start } from "./started.ts";
 
-/** It starts every server when it starts, and has one face: HTTP with server-sent events. */
+/** It starts every server at once, and has one transport: HTTP with server-sent events. */
 export function mcpHub(): Gateway {
   return {
     name: "mcp-hub 4.2.1, SSE",

@@ -19,7 +19,7 @@ export interface OursOptions {
 
 const TOKEN = "a-token-of-the-bench-and-of-nobody-else";
 
-/** `qm mcp` or `qm serve`, as they are by default: every call is validated, decided and written to the ledger. */
+/** `qm mcp` or `qm serve` with defaults: every call is validated, decided and written to the ledger. */
 export function ours({ bin, face, surface, era = "legacy", known = true }: OursOptions): Gateway {
   const profile = surface === "universal" ? "default" : "passing";
   const variables = ({ env }: Stand) => ({ ...env, BENCH_TOKEN: TOKEN });
@@ -73,7 +73,7 @@ function configuration({ servers }: Stand, surface: Surface): object {
         return [name, { command, args }];
       }),
     ),
-    // A profile that passes servers through makes whoever serves it look at those that are not known.
+    // With a profile that passes servers through, the gateway connects to servers it does not know yet.
     gateway: { profiles: surface === "universal" ? {} : { passing } },
   };
 }

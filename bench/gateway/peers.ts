@@ -11,19 +11,19 @@ const folder = fileURLToPath(new URL("../peers/", import.meta.url));
 export const mcpHubScript = join(folder, "node_modules", "mcp-hub", "dist", "cli.js");
 export const executorBinary = join(folder, "node_modules", "executor-linux-x64", "bin", "executor");
 
-/** Which of the others are there; they are installed on first use. */
+/** Which of the other gateways are available. They are installed on first use. */
 export function installedPeers(say: (line: string) => void): { readonly mcpHub: boolean; readonly executor: boolean } {
   if (!existsSync(mcpHubScript)) {
-    say("installing the others into bench/peers, once (about 250 MB) …");
+    say("installing the other gateways into bench/peers, once (about 250 MB) …");
     const { stderr } = spawnSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: folder, encoding: "utf8" });
     if (!existsSync(mcpHubScript))
-      say(`without mcp-hub: npm ci in bench/peers failed. ${stderr.trim().split("\n").at(-1) ?? ""}`);
+      say(`skipped mcp-hub: npm ci in bench/peers failed. ${stderr.trim().split("\n").at(-1) ?? ""}`);
   }
-  if (!existsSync(executorBinary)) say("without executor: bench/peers has its program for Linux on x64 only");
+  if (!existsSync(executorBinary)) say("skipped executor: bench/peers has its binary for Linux on x64 only");
   return { mcpHub: existsSync(mcpHubScript), executor: existsSync(executorBinary) };
 }
 
-/** They cannot be told to take any free port. */
+/** The other gateways cannot choose a free port themselves. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -32,7 +32,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** They do not say when they listen, so they are asked until they answer. */
+/** The other gateways do not report when they listen, so this retries until they answer. */
 export async function connectWhenUp(address: Address, exited: Promise<void>): Promise<Connected> {
   let gone = false;
   void exited.then(() => {

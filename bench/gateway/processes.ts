@@ -1,21 +1,21 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
-/** A number alone may pass to another process. */
+/** The pid alone is not enough, because the system may reuse it. */
 export interface Running {
   readonly pid: number;
   readonly since: string;
 }
 
-/** A process and all below it, as /proc shows them. */
+/** A process and all its descendants, from /proc. */
 export interface Tree {
-  /** Itself first. */
+  /** The process itself first. */
   readonly processes: readonly Running[];
   readonly children: number;
-  /** Resident memory of all together, in bytes; what they share counts in each. */
+  /** Resident memory of all of them, in bytes. Shared memory counts once for each process. */
   readonly rss: number;
-  /** Resident memory of itself alone. */
+  /** Resident memory of the process alone. */
   readonly ownRss: number;
-  /** Open file descriptors of itself alone. */
+  /** Open file descriptors of the process alone. */
   readonly descriptors: number;
 }
 
@@ -40,7 +40,7 @@ export function treeOf(root: number): Tree {
   };
 }
 
-/** What the processor has spent on a process so far. It counts in hundredths of a second. */
+/** The processor time of a process so far. The resolution is a hundredth of a second. */
 export function processorMs(pid: number): number {
   return statOf(pid)?.processorMs ?? Number.NaN;
 }
@@ -50,17 +50,17 @@ export function stillRuns({ pid, since }: Running): boolean {
   return stat !== undefined && stat.since === since && stat.state !== "Z";
 }
 
-/** Variable that everything started for a run bears, and hands down. */
+/** The environment variable that marks all processes of a run. Children inherit it. */
 export const MARK = "QM_BENCH_MARK";
 
-/** All processes that bear the mark, in their variables or in their command line, and still run. */
+/** All running processes with the mark in their environment or command line. */
 export function marked(mark: string): readonly number[] {
   return allPids().filter((pid) => isOurs(pid, mark) && statOf(pid)?.state !== "Z");
 }
 
 /**
- * Ends a process at once, if it bears the mark: a number may have passed to a stranger since, and some numbers mean
- * everybody. Says whether it did.
+ * Kills a process if it has the mark. The check matters because a pid may be reused, and some values address all
+ * processes. Returns whether it did.
  */
 export function killMarked(pid: number, mark: string): boolean {
   if (!isOurs(pid, mark)) return false;
@@ -93,7 +93,7 @@ interface Stat {
 function statOf(pid: number): Stat | undefined {
   const text = read(pid, "stat");
   if (text === "") return undefined;
-  // The name is in brackets and may hold anything, brackets too.
+  // The name is in brackets and may contain any character, including brackets.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return {
     state: fields[0] ?? "",

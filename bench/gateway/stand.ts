@@ -6,31 +6,31 @@ import type { Variables } from "./driver.ts";
 import { killMarked, MARK, marked } from "./processes.ts";
 import { start } from "./started.ts";
 
-/** A server that a gateway stands in front of. */
+/** A server behind a gateway. */
 export type Upstream =
   | { readonly kind: "stdio"; readonly command: readonly string[] }
   | { readonly kind: "http"; readonly url: string };
 
-/** One gateway's folder, and the servers that it is configured with. */
+/** One gateway's folder, and its configured servers. */
 export interface Stand {
   readonly folder: string;
   readonly servers: Readonly<Record<string, Upstream>>;
-  /** Those of them that do not work. */
+  /** The servers that do not work. */
   readonly broken: readonly string[];
-  /** Its own home, so that nobody reads or leaves anything in that of whoever runs this. */
+  /** Sets a separate home folder, so that the user's own is neither read nor changed. */
   readonly env: Variables;
 }
 
-/** Everything that is made for one run, in one place, so that nothing of it is left behind. */
+/** Everything that one run creates, in one place, so that all of it can be removed. */
 export interface Ground {
-  /** What all its processes bear. */
+  /** The mark of all its processes. */
   readonly mark: string;
   readonly env: Variables;
   stand(name: string, servers: Stand["servers"], broken?: readonly string[]): Stand;
   upstream(kind: "stdio" | "exits" | "silent", name: string): Upstream;
-  /** One that listens until the end. */
+  /** Starts a server that listens until `close()`. */
   remoteUpstream(name: string): Promise<Upstream>;
-  /** Ends whatever of this run still runs, and removes its folder. */
+  /** Ends all processes of this run, and removes its folder. */
   close(): void;
 }
 
@@ -47,7 +47,7 @@ export function newGround(): Ground {
     XDG_STATE_HOME: "",
     [MARK]: mark,
   };
-  // Gateways do not hand all their variables down, so it is in the command line, too.
+  // Gateways do not pass on all variables, so the mark is in the command line, too.
   const command = (kind: string, name: string) => [process.execPath, SCRIPT, kind, "--name", name, "--mark", mark];
   return {
     mark,

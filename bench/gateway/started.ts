@@ -2,14 +2,14 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Variables } from "./driver.ts";
 
-/** A process that runs beside this one. */
+/** A child process. */
 export interface Started {
-  /** Undefined: it could not be started. */
+  /** Undefined if it could not be started. */
   readonly pid: number | undefined;
-  /** What it says first. Rejects when it ends without a word. */
+  /** Its first line of output. Rejects when it ends without one. */
   readonly firstLine: Promise<string>;
   readonly exited: Promise<void>;
-  /** Asks it to end, and does not ask again after some seconds. */
+  /** Asks it to end, and kills it after some seconds. */
   stop(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export function start(
   const firstLine = new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).once("line", resolve);
     child.once("error", reject);
-    child.once("exit", (code) => reject(new Error(`${command} ${args[0] ?? ""} ended with ${code} before it spoke`)));
+    child.once("exit", (code) => reject(new Error(`${command} ${args[0] ?? ""} ended with ${code} without output`)));
   });
   firstLine.catch(() => {});
   child.stdout.resume();

@@ -5,7 +5,7 @@ import type { After } from "./long.ts";
 
 const MB = 2 ** 20;
 
-/** What was meant to be reached, and whether it is. Of what was not measured nothing is said. */
+/** The targets, and whether they are reached. Targets without a measurement are left out. */
 export function targets({
   costs,
   starts,

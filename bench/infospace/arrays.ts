@@ -1,7 +1,7 @@
 import { AGAIN, FOUND, LEAST, PAGE, type Records, WORD } from "./records.ts";
 import type { Side } from "./side.ts";
 
-/** Plain arrays in memory: the least that it can cost. */
+/** Plain arrays in memory: the minimum cost. */
 export function arrays({ orders, customers }: Records): Side {
   const text = JSON.stringify(orders);
   const search = () => orders.filter(({ note }) => note.includes(WORD)).slice(0, FOUND).length;

@@ -5,7 +5,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { AGAIN, FOUND, LEAST, PAGE, type Records, WORD } from "./records.ts";
 import type { Side } from "./side.ts";
 
-/** The same in SQL that somebody wrote for these very records: one row each, JSON in it, and an index of words made before. */
+/** SQL written for these records: one row with JSON for each, and a prepared full-text index. */
 export function byHand({ orders, customers }: Records): Side {
   const folder = mkdtempSync(join(tmpdir(), "qm-bench-"));
   const db = new DatabaseSync(join(folder, "by-hand.db"));

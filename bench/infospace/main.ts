@@ -29,7 +29,7 @@ try {
           calls: 1,
           run: async () => {
             const found = await side[task]();
-            // Whoever does less is quicker: all must come to the same.
+            // All sides must return the same count, so that none is faster by doing less.
             if (found !== records.expected[task])
               throw new Error(`${side.name} ${task}: ${found} of ${records.expected[task]}`);
           },
@@ -45,7 +45,7 @@ try {
 }
 
 const against = (other: string): Table => ({
-  title: `How many times the time of ${other}`,
+  title: `Time compared to ${other}`,
   head: ["", ...sizes.map((size) => `${short(size)} notes`)],
   rows: chosen.map((task) => [
     task,
@@ -53,7 +53,7 @@ const against = (other: string): Table => ({
   ]),
 });
 const growth: Table = {
-  title: "How they grow: the time of one, and of so many times the notes how many times that",
+  title: "Growth: the time for the smallest size, and its multiples for more notes",
   head: [
     "",
     `${short(sizes[0] ?? 0)} notes`,

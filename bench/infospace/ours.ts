@@ -5,7 +5,7 @@ import type { Library } from "../built.ts";
 import { AGAIN, FOUND, LEAST, PAGE, type Records, WORD } from "./records.ts";
 import type { Side } from "./side.ts";
 
-/** Through the one door, as a model would: every step is a call that is decided on and recorded. */
+/** Through the invoke pipeline, like a model: every step is a call that is decided on and recorded. */
 export async function ours(library: Library, { orders, customers }: Records): Promise<Side> {
   const folder = mkdtempSync(join(tmpdir(), "qm-bench-"));
   const qm = await library.createQuartermaster({

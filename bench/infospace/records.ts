@@ -13,19 +13,19 @@ export interface Customer {
   readonly region: string;
 }
 
-/** What is worked on, and what each task comes to. */
+/** The input records, and the expected result of each task. */
 export interface Records {
   readonly orders: readonly Order[];
   readonly customers: readonly Customer[];
   readonly expected: Readonly<Record<Task, number>>;
 }
 
-/** The filter, once in each language. */
+/** The filter's threshold, shared by all sides. */
 export const LEAST = 900;
-/** A word that ten records have. */
+/** A word that occurs in ten records. */
 export const WORD = "zeppelin";
 export const FOUND = 5;
-/** How often nothing changes between two searches. */
+/** How many searches run without a change in between. */
 export const AGAIN = 10;
 export const PAGE = 20;
 

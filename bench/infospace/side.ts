@@ -2,7 +2,7 @@ export const tasks = ["create", "load", "read all", "filter", "join", "search", 
 
 export type Task = (typeof tasks)[number];
 
-/** One way of doing all of them over the same records. Each answers a count, so that all can be held to the same. */
+/** One implementation of all tasks over the same records. Each task returns a count, so the results can be compared. */
 export type Side = Readonly<Record<Task, () => Promise<number> | number>> & {
   readonly name: string;
   close(): Promise<void> | void;

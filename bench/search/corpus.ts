@@ -3,15 +3,15 @@ import type { ActionName } from "../../src/core/names.ts";
 import type { Action } from "../../src/index.ts";
 import type { Tool } from "./data.ts";
 
-/** One tool as an action, and the id that relevance is judged by. */
+/** One tool as an action, and its id in the relevance judgements. */
 export interface Entry {
   readonly id: string;
   readonly action: Action;
 }
 
 /**
- * Tools as actions: those of a server as `mcp__<server>__<name>`, as the MCP provider names them, the others as
- * `tool__<name>`. What the source calls a category becomes a tag, its title the beginning of the description.
+ * Converts tools to actions. Tools of a server are named `mcp__<server>__<name>`, like those of the MCP provider, the others
+ * `tool__<name>`. The source's category becomes a tag, and its title the beginning of the description.
  */
 export function entriesOf(tools: readonly Tool[]): readonly Entry[] {
   const taken = new Set<string>();
@@ -49,12 +49,12 @@ function slug(text: string): string {
   return allowed.replaceAll(/_{2,}/g, "_").replaceAll(/^[-_]+|[-_]+$/g, "") || "x";
 }
 
-/** Real schemas come in every state; search only reads them, so all they need is to be an object. */
+/** Real schemas are often malformed. Search only reads them, so any object will do. */
 function schemaOf(raw: unknown): Action["inputSchema"] {
   return isObject(raw) ? (raw as { [key: string]: Json }) : { type: "object" };
 }
 
-/** What the others are given: the same texts, names also taken apart, as they do not do that themselves. */
+/** The input of the other rankers: the same texts, and names also split into words, which they do not do themselves. */
 export interface Texts {
   readonly name: string;
   readonly server: string;

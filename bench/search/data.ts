@@ -29,7 +29,7 @@ export interface TestSet {
   readonly queries: readonly Query[];
 }
 
-/** What a model that knew only the task sent to a tool search. */
+/** The queries that a model sent to a tool search, knowing only the task. */
 export interface AgentTask {
   readonly set: string;
   readonly id: string;
@@ -38,16 +38,16 @@ export interface AgentTask {
 
 export interface Data {
   readonly sets: readonly TestSet[];
-  /** The tools of all sets and of catalogs that come without queries, with ids as `unionId` makes them. */
+  /** The tools of all sets and of catalogs without queries, with ids from `unionId`. */
   readonly union: readonly Tool[];
   readonly agent: readonly AgentTask[];
 }
 
-/** Where the data is looked for; it is not part of the project. */
+/** The folder of the data, which is not part of the project. */
 export const dataFolder =
   process.env.QM_BENCH_DATA ?? fileURLToPath(new URL("../../../shared/bench/", import.meta.url));
 
-/** Undefined when it is not there. */
+/** Undefined if the data is missing. */
 export function readData(): Data | undefined {
   const folder = join(dataFolder, "sets");
   if (!existsSync(folder)) return undefined;

@@ -9,7 +9,7 @@ import { type Ranker, type Ranking, viewOf } from "./ranker.ts";
 const AT_ONCE = 256;
 const FUSED_FROM = 50;
 
-/** By words and by meaning, where `QM_BENCH_EMBEDDINGS_URL` says who makes vectors (`_MODEL` and `_KEY` say more). */
+/** Search by words and by meaning, if `QM_BENCH_EMBEDDINGS_URL` is set (see also `_MODEL` and `_KEY`). */
 export function hybrid(lexical: Lexical, say: (line: string) => void): readonly Ranker[] {
   const {
     QM_BENCH_EMBEDDINGS_URL: baseUrl,
@@ -17,7 +17,7 @@ export function hybrid(lexical: Lexical, say: (line: string) => void): readonly 
     QM_BENCH_EMBEDDINGS_KEY: apiKey,
   } = process.env;
   if (baseUrl === undefined) {
-    say("no figures for hybrid search: QM_BENCH_EMBEDDINGS_URL does not say who makes vectors");
+    say("no figures for hybrid search: QM_BENCH_EMBEDDINGS_URL is not set");
     return [];
   }
   const chosen = createEmbedder({

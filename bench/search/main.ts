@@ -26,7 +26,7 @@ const { lexical, remove } = await compiledLexical();
 try {
   if (data === undefined) {
     say(
-      `no quality figures: ${dataFolder} has no sets/<name>/{tools,queries}.jsonl.gz (QM_BENCH_DATA says where to look)`,
+      `no quality figures: ${dataFolder} has no sets/<name>/{tools,queries}.jsonl.gz (set QM_BENCH_DATA to another folder)`,
     );
   } else if (only !== "speed") {
     show(await benchQuality(data, await rankers(lexical, say), { quick }));

@@ -5,7 +5,7 @@ export interface Metrics {
   readonly mrr: number;
 }
 
-/** How good a ranked list of ids is when these are relevant: the share of them found, and how far up. */
+/** Measures a ranked list of ids: the share of relevant ids found, and how high they rank. */
 export function judged(ranked: readonly string[], relevant: readonly string[]): Metrics {
   const wanted = new Set(relevant);
   const found = (depth: number): number => ranked.slice(0, depth).filter((id) => wanted.has(id)).length / wanted.size;

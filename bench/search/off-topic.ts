@@ -4,13 +4,13 @@ import type { Data } from "./data.ts";
 import type { Ranker } from "./ranker.ts";
 import { sample } from "./sample.ts";
 
-/** Sets about one thing each: what others ask for is not there. */
+/** Sets about one topic each. They have no tools for the queries of other sets. */
 const narrow = ["azuremcp", "haintents", "mcpevals"];
-/** Sets whose queries are about something else than those. */
+/** Sets whose queries are about other topics. */
 const asking = ["haintents", "pieces", "bfcl"];
 const QUERIES = 200;
 
-/** What nobody's tools do, in the words of a person or of a model. */
+/** Queries of a person or a model that no tool can answer. */
 const elsewhere = [
   "colorless green ideas sleep furiously",
   "asdf qwer zxcv",
@@ -34,7 +34,7 @@ const elsewhere = [
   "grow tomatoes on a balcony",
 ];
 
-/** Whether anybody says so when there is nothing: the share of off-topic queries that get an empty answer. */
+/** The share of off-topic queries that get an empty answer. */
 export async function offTopic({ sets }: Data, rankers: readonly Ranker[]): Promise<readonly Table[]> {
   const rows: string[][] = [];
   for (const set of sets.filter(({ name }) => narrow.includes(name))) {
@@ -53,16 +53,13 @@ export async function offTopic({ sets }: Data, rankers: readonly Ranker[]): Prom
         for (const query of queries) if ((await ranking.rank(query, 5)).length === 0) empty++;
         shares.push(((100 * empty) / queries.length).toFixed(0));
       }
-      rows.push([
-        `${set.name} asked ${name === "made up" ? "for made-up things" : `what ${name} is asked`}`,
-        ...shares,
-      ]);
+      rows.push([`${set.name}, ${name === "made up" ? "made-up queries" : `queries of ${name}`}`, ...shares]);
     }
     for (const ranking of rankings) ranking.close?.();
   }
   return [
     {
-      title: "search: off-topic queries that are answered with nothing, in percent",
+      title: "search: off-topic queries with an empty answer, in percent",
       head: ["", ...rankers.map(({ name }) => name)],
       rows,
     },

@@ -11,7 +11,7 @@ const DEPTH = 10;
 /** Sets whose test queries have near-duplicates in their train parts. */
 const LEAKY = ["azuremcp", "haintents"];
 
-/** How well everybody finds the tools that queries are about: among each set's own tools, and among all there are. */
+/** How well each ranker finds the relevant tools: among each set's own tools, and among all tools. */
 export async function benchQuality(
   data: Data,
   rankers: readonly Ranker[],
@@ -21,19 +21,19 @@ export async function benchQuality(
   const own = await onOwnTools(data, rankers, most);
   const union = await onUnion(data, rankers, most);
   const sampled = (count: number): string =>
-    `The same sample of at most ${short(count)} test queries a set for everybody.`;
+    `Every ranker gets the same sample of at most ${short(count)} test queries per set.`;
   return [
     ...tables("among the set's own tools", own.figures, rankers, [sampled(most.own)]),
     ...tables("among all tools", union.figures, rankers, [
       `${short(data.union.length)} tools. ${sampled(most.union)} Some of the others take long here.`,
-      "A usable tool of another set counts as wrong: for comparing, not for reading as such.",
+      "A usable tool of another set counts as wrong, so use these figures only to compare rankers.",
     ]),
     agentTable(own.agent, union.agent, rankers),
     ...(await offTopic(data, rankers)),
   ];
 }
 
-/** How many queries a set, and how many tasks, are asked at most. */
+/** The maximum number of queries per set, and of tasks. */
 interface Most {
   readonly own: number;
   readonly union: number;

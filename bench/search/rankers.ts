@@ -8,7 +8,7 @@ import { type Ranker, type Ranking, viewOf } from "./ranker.ts";
 
 export const OURS = "quartermaster, words";
 
-/** Ours first, then the others. A new ranker is one line here. */
+/** Quartermaster's rankers first, then the others. To add a ranker, add a line here. */
 export async function rankers(lexical: Lexical, say: (line: string) => void): Promise<readonly Ranker[]> {
   return [
     { name: OURS, build: (entries) => byWords(lexical, entries) },

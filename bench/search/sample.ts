@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that look random and are the same in every run. */
+/** Pseudo-random numbers from 0 to 1, the same in every run. */
 export function chance(seed: number): () => number {
   let state = seed;
   return () => {
@@ -7,7 +7,7 @@ export function chance(seed: number): () => number {
   };
 }
 
-/** At most so many of them, the same in every run. */
+/** A sample of at most `count` items, the same in every run. */
 export function sample<T>(items: readonly T[], count: number): readonly T[] {
   if (items.length <= count) return items;
   const next = chance(7);

@@ -10,7 +10,7 @@ import { viewOf } from "./ranker.ts";
 import { chance, sample } from "./sample.ts";
 import { manyTools, someQueries } from "./synthetic.ts";
 
-/** How long searching, building and remembering take beside MiniSearch, and how they grow. */
+/** The cost of searching, building and storing an index compared to MiniSearch, and how it grows. */
 export function benchSpeed(
   lexical: Lexical,
   data: Data | undefined,
@@ -24,7 +24,7 @@ export function benchSpeed(
   return [beside(runs), growth(runs)];
 }
 
-/** A third each: what models send, short sentences, long ones. */
+/** One third each: queries of models, short sentences, long sentences. */
 function queriesOf(data: Data | undefined, tools: readonly Tool[], count: number): readonly string[] {
   if (data === undefined) return someQueries(tools, count);
   const third = Math.ceil(count / 3);
@@ -40,7 +40,7 @@ function queriesOf(data: Data | undefined, tools: readonly Tool[], count: number
   ];
 }
 
-/** One figure a round. */
+/** One figure per round. */
 interface Run {
   readonly size: number;
   readonly ours: Measured;
@@ -52,7 +52,7 @@ interface Measured {
   readonly p50: Sample;
   readonly p99: Sample;
   readonly build: Sample;
-  /** Bytes an action. */
+  /** Bytes per action. */
   readonly memory: number;
 }
 
@@ -102,7 +102,7 @@ function measureAll<Name extends string>(
   const times = names.map(() => ({ p50: [] as number[], p99: [] as number[] }));
   for (let round = -1; round < rounds; round++) {
     const taken = names.map(() => [] as number[]);
-    // Query by query, so that whatever else the machine does falls on all of them.
+    // Query by query, so that other load on the machine affects all of them.
     for (const query of queries) {
       for (const [at] of names.entries()) {
         const start = performance.now();
@@ -132,7 +132,7 @@ function measureAll<Name extends string>(
 
 function buildOf({ build }: Contender, rounds: number, size: number) {
   const took: number[] = [];
-  // The first one warms up; then what it holds is measured without what it has left behind.
+  // The first build warms up. After that, memory is measured without the garbage of earlier builds.
   let search = build();
   for (let round = 0; round < rounds; round++) {
     const start = performance.now();
@@ -146,7 +146,7 @@ function buildOf({ build }: Contender, rounds: number, size: number) {
   return { search, took, memory: (memoryInUse() - before) / size };
 }
 
-/** Lists of numbers lie beside the heap. */
+/** Includes typed arrays, which are outside the heap. */
 function memoryInUse(): number {
   return heapInUse() + process.memoryUsage().arrayBuffers;
 }
@@ -164,7 +164,7 @@ function beside(runs: readonly Run[]): Table {
     }),
   ];
   return {
-    title: "search: how long it takes beside MiniSearch with its defaults (x1 is as long)",
+    title: "search: time compared to MiniSearch with its defaults (x1 is equal)",
     head: ["", ...runs.map(({ size }) => short(size))],
     rows: [
       row("a search, p50", ({ ours, mini }) => [ours.p50, mini.p50]),
@@ -175,7 +175,7 @@ function beside(runs: readonly Run[]): Table {
       ["memory an action", ...runs.map(({ ours, mini }) => times(only(ours.memory / mini.memory)))],
     ],
     notes: [
-      "The actions are not counted in, as both are given them. A third each of the queries: what models send, short and long sentences.",
+      "The actions themselves are not counted. The queries are one third each: queries of models, short sentences, long sentences.",
     ],
   };
 }
@@ -187,7 +187,7 @@ function growth(runs: readonly Run[]): Table {
     ...steps.map(([small, large]) => times(ratio(of(large), of(small), "clock"))),
   ];
   return {
-    title: "search: how much more for ten times as many actions (x1 is flat, x10 is one by one)",
+    title: "search: cost for ten times as many actions (x1 is constant, x10 is linear)",
     head: ["", ...steps.map(([small, large]) => `${short(small.size)} → ${short(large.size)}`)],
     rows: [
       row("ours: a search, p50", ({ ours }) => ours.p50),

@@ -6,8 +6,8 @@ const verbs = "get list find create update delete send archive export import mer
 );
 
 /**
- * So many tools with the vocabulary of real ones. Real ones first, shuffled; then crossings of two, so that words keep
- * their frequencies; and without any, tools made of words of which few are common and most rare.
+ * `count` tools with the vocabulary of real tools: first real tools, shuffled, then combinations of two, so that words keep
+ * their frequencies. Without real tools, they are made of words of which few are common and most rare.
  */
 export function manyTools(real: readonly Tool[], count: number): readonly Tool[] {
   const next = chance(3);
@@ -24,7 +24,7 @@ export function manyTools(real: readonly Tool[], count: number): readonly Tool[]
   });
 }
 
-/** What somebody may ask for who half remembers the tools: some of their words. */
+/** Queries made of some words of the tools. */
 export function someQueries(tools: readonly Tool[], count: number): readonly string[] {
   const next = chance(5);
   return Array.from({ length: count }, () => {
@@ -56,7 +56,7 @@ function madeUp(index: number, next: () => number): Tool {
 const VOCABULARY = 30_000;
 const syllables = "ba ke lo mi nu ra se to vi za dor fen gal hip jun kar lim mos net pol".split(" ");
 
-/** The n-th most common word is n times rarer than the first, as in real texts. */
+/** The n-th most common word is n times rarer than the first, as in real text. */
 function word(next: () => number): string {
   let rank = Math.floor(VOCABULARY ** next());
   let text = "";

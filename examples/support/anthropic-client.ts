@@ -15,7 +15,7 @@ export const client = new Anthropic({
   ),
 });
 
-/** Any that the provider has. */
+/** In a real program, any model of the provider. */
 export const model = "scripted";
 
 export const messages: MessageParam[] = [{ role: "user", content: script.question }];

@@ -17,7 +17,7 @@ export const client = new OpenAI({
   ),
 });
 
-/** Any that the provider has. */
+/** In a real program, any model of the provider. */
 export const model = "scripted";
 
 export const messages: ChatCompletionMessageParam[] = [{ role: "user", content: script.question }];

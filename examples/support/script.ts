@@ -1,4 +1,4 @@
-/** What the scripted models of the examples do: one call, then one sentence. */
+/** The script of the example models: one call, then one sentence. */
 export const script = {
   callId: "call-1",
   tool: "invoke_action",
@@ -7,7 +7,7 @@ export const script = {
   answer: "It is warm.",
 };
 
-/** A `fetch` that answers the nth request with the nth of these. */
+/** A `fetch` that answers the nth request with the nth response. */
 export function scriptedFetch(responses: readonly unknown[]): typeof fetch {
   const left = [...responses];
   return async () => Response.json(left.shift());

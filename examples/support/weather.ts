@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { createQuartermaster } from "../../src/index.ts";
 
-/** A quartermaster with one tool, for the examples that are about something else. */
+/** A quartermaster with one tool, shared by several examples. */
 export const qm = await createQuartermaster();
 
 qm.register({

@@ -23,7 +23,7 @@ const spec = (name: string, launch: ServerSpec["launch"], given: Partial<ServerS
   ...given,
 });
 
-/** One of the programs in `testing/`, or any other by its path. */
+/** A program of `testing/`, or any other by its path. */
 export function localServer(program: string, given: Partial<ServerSpec> = {}, ...args: string[]): ServerSpec {
   const path = program.startsWith("/") ? program : fixturePath(program);
   return spec("subject", { kind: "stdio", command: process.execPath, args: [path, ...args], env: {} }, given);
@@ -36,13 +36,13 @@ export function remoteServer(url: string, given: Partial<ServerSpec> = {}, oauth
 export interface TestHub {
   readonly hub: Hub;
   readonly events: ServerEvent[];
-  /** Every offer that was learned, in order. */
+  /** All learned offers, in order. */
   readonly offers: ServerOffer[];
   call(tool: string, args?: JsonObject, given?: Partial<Parameters<Hub["request"]>[2]>): Promise<JsonObject>;
   request(method: string, params: JsonObject, given?: Partial<Parameters<Hub["request"]>[2]>): Promise<JsonObject>;
 }
 
-/** A hub with one server `subject`, or several; closed with the test. */
+/** A hub with one server `subject`, or several. It is closed after the test. */
 export async function createTestHub(
   specs: ServerSpec | readonly ServerSpec[],
   given: Partial<HubOptions> = {},
@@ -90,7 +90,7 @@ export interface TestCaller extends Dialogue {
   readonly asked: Readonly<Record<string, AskedQuestion>>[];
 }
 
-/** Somebody who can be asked everything, and answers everything alike unless told otherwise. */
+/** A caller that supports every question, with default answers that a test can override. */
 export function createTestCaller(
   answer: (question: AskedQuestion, key: string) => JsonObject | Promise<JsonObject> = () => ({
     action: "accept",
@@ -129,7 +129,7 @@ export interface Message {
 
 export interface ScriptedServer {
   readonly url: string;
-  /** Everything that was posted, in order. */
+  /** All posted messages, in order. */
   readonly posted: (Message & { readonly headers: IncomingMessage["headers"] })[];
   close(): Promise<void>;
 }
@@ -151,8 +151,8 @@ export const MODERN_HELLO: JsonObject = {
 };
 
 /**
- * A server over HTTP that says exactly what it is told to say: a result or an error for a method, or whatever a handler
- * writes itself by answering nothing. What it was not told of is a method it does not know.
+ * A scripted server over HTTP: a result or an error for each method. A handler that returns nothing writes the response
+ * itself. Other methods are unknown.
  */
 export async function startScriptedServer(
   answers: Readonly<
@@ -180,7 +180,7 @@ export async function startScriptedServer(
   return { ...(await startListening(server)), posted };
 }
 
-/** A server on a port of its own, gone with the test. */
+/** A server on a free port, closed after the test. */
 export async function startListening(
   server: ReturnType<typeof createServer>,
 ): Promise<{ url: string; close(): Promise<void> }> {

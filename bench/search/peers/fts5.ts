@@ -2,7 +2,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { type Entry, textsOf } from "../corpus.ts";
 import type { Ranking } from "../ranker.ts";
 
-/** SQLite's full-text search as tool routers use it: stemmed, any of the words, the name counting most. */
+/** SQLite's full-text search as tool routers use it: stemmed, matching any word, with the highest weight for the name. */
 export function fts5(entries: readonly Entry[]): Ranking {
   const db = new DatabaseSync(":memory:");
   db.exec(

@@ -8,7 +8,7 @@ import type { Ranker, Ranking } from "../ranker.ts";
 const folder = fileURLToPath(new URL("../../peers/", import.meta.url));
 const entry = join(folder, "node_modules", "@mastra", "core", "dist", "processors", "index.js");
 
-/** What of the package is used: its tool search, through the tool that it gives to a model. */
+/** The part of the package that is used: its tool search, through the tool for models. */
 interface Processors {
   readonly ToolSearchProcessor: new (options: {
     tools: Record<string, { id: string; description: string }>;
@@ -19,13 +19,13 @@ interface Processors {
 }
 type Execute = (input: { query: string }, context: object) => Promise<{ results: readonly { name: string }[] }>;
 
-/** Mastra's `ToolSearchProcessor`, or nothing, with a word about why. It is heavy: installed here on first use. */
+/** Mastra's `ToolSearchProcessor`, or an empty list and a printed reason. It is large, so it is installed on first use. */
 export async function mastra(say: (line: string) => void): Promise<readonly Ranker[]> {
   if (!existsSync(entry)) {
     say("installing @mastra/core into bench/peers, once (about 130 MB) …");
     const { status, stderr } = spawnSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: folder, encoding: "utf8" });
     if (status !== 0 || !existsSync(entry)) {
-      say(`without Mastra: npm ci in bench/peers failed. ${stderr.trim().split("\n").at(-1) ?? ""}`);
+      say(`skipped Mastra: npm ci in bench/peers failed. ${stderr.trim().split("\n").at(-1) ?? ""}`);
       return [];
     }
   }
@@ -33,7 +33,7 @@ export async function mastra(say: (line: string) => void): Promise<readonly Rank
     const processors = (await import(pathToFileURL(entry).href)) as Processors;
     return [{ name: "Mastra ToolSearchProcessor", build: (entries) => searching(processors, entries) }];
   } catch (thrown) {
-    say(`without Mastra: it could not be loaded. ${thrown}`);
+    say(`skipped Mastra: it could not be loaded. ${thrown}`);
     return [];
   }
 }
@@ -46,7 +46,7 @@ async function searching({ ToolSearchProcessor }: Processors, entries: readonly 
       return [action.name, { id: action.name, description: `${name} ${server} ${description} ${parameters}` }];
     }),
   );
-  // It looks tools up by going through all of them, ten times a search; more results would only cost more.
+  // It scans all tools ten times a search. More results would only cost more.
   const processor = new ToolSearchProcessor({ tools, search: { topK: 10 } });
   const messageList = { addSystem: () => undefined };
   const { tools: given } = await processor.processInputStep({ tools: {}, messageList, messages: [], stepNumber: 0 });

@@ -7,14 +7,14 @@ import { zipSync } from "fflate";
 import type { JsonObject } from "../../../src/core/json.ts";
 import { getPackageMetadata } from "./package-metadata.ts";
 
-/** One version of a server in the stand-in. */
+/** One version of a server in the fake registry. */
 export interface FakeRegistryVersion {
   readonly server: JsonObject;
   readonly status: string;
   readonly updatedAt: string;
 }
 
-/** How it answers: as a registry does, or as one that is in trouble. */
+/** How it answers: like a working registry, or like a failing one. */
 export type FakeRegistryBehaviour =
   | "well"
   | "failing"
@@ -23,25 +23,25 @@ export type FakeRegistryBehaviour =
   | "talking_rubbish"
   | "redirecting_away";
 
-/** A registry of MCP servers on this machine, for tests: the three questions, a bundle, and a few facts of packages. */
+/** A local registry of MCP servers for tests: the three endpoints, a bundle, and some package metadata. */
 export interface FakeRegistry {
   readonly url: string;
-  /** What was asked, as path and query, in order. */
+  /** The requests, as path and query, in order. */
   readonly requests: readonly string[];
   behave(behaviour: FakeRegistryBehaviour): void;
-  /** Which of the two shapes a 404 has. */
+  /** Which of two shapes a 404 response has. */
   denyAs(shape: "error" | "problem"): void;
-  /** Adds a version, or takes the place of the same one. */
+  /** Adds or replaces a version. */
   put(server: JsonObject, facts?: { readonly status?: string; readonly updatedAt?: string }): void;
-  /** Adds something to the list that is no server at all. */
+  /** Adds an invalid entry to the list. */
   putBroken(raw: JsonObject): void;
   close(): Promise<void>;
 }
 
 export interface FakeRegistryOptions {
-  /** How many a page has at most, whatever is asked for. */
+  /** The maximum page size, even if more is requested. */
   readonly pageSize?: number;
-  /** Without the servers of the fixtures. */
+  /** Starts without the fixture servers. */
   readonly isEmpty?: boolean;
 }
 
@@ -148,7 +148,7 @@ export async function startFakeRegistry({
   };
 }
 
-/** The servers of the fixtures, each at a time of its own. */
+/** The fixture servers, each with its own timestamp. */
 function fixtures(url: string, sha256: string): readonly FakeRegistryVersion[] {
   const files = readdirSync(`${folder}fixtures`)
     .filter((file) => file.endsWith(".json"))
@@ -162,7 +162,7 @@ function fixtures(url: string, sha256: string): readonly FakeRegistryVersion[] {
   });
 }
 
-/** A bundle with a whole server in it, the same bytes every time. */
+/** A bundle with a complete server, the same bytes every time. */
 export function createNotesBundle(): Buffer {
   const read = (path: string): Uint8Array => readFileSync(`${folder}bundle/${path}`);
   const files = { "manifest.json": read("manifest.json"), server: { "index.mjs": read("server/index.mjs") } };
@@ -185,7 +185,7 @@ function misbehave(behaviour: Exclude<FakeRegistryBehaviour, "well">, response: 
   else if (behaviour === "oversized") sendEndless(response);
 }
 
-/** Goes on for as long as somebody listens. */
+/** Writes until the client disconnects. */
 function sendEndless(response: ServerResponse): void {
   const piece = Buffer.alloc(2 ** 20, "[");
   const more = (): void => {

@@ -20,7 +20,7 @@ const pypi: Readonly<Record<string, JsonObject>> = {
   "pypi/mcp-server-time/2025.1.1/json": { info: { version: "2025.1.1", summary: "Tells the time.", yanked: true } },
 };
 
-/** Files of repositories, whatever the commit. */
+/** Files of repositories, for any commit. */
 const raw: Readonly<Record<string, JsonObject | string>> = {
   "example/node-server/package.json": { name: "node-server", bin: "index.js", scripts: { prepare: "tsc" } },
   "example/no-program/package.json": { name: "no-program" },
@@ -33,7 +33,7 @@ const raw: Readonly<Record<string, JsonObject | string>> = {
   "modelcontextprotocol/servers/src/time/pyproject.toml": '[project]\nname = "mcp-server-time"\n',
 };
 
-/** What package registries and repositories say, in the stand-in: undefined where there is nothing. */
+/** The fake answers of package registries and repositories. Undefined if there is none. */
 export function getPackageMetadata(from: "npm" | "pypi" | "raw", path: string): JsonObject | string | undefined {
   if (from === "pypi") return pypi[path];
   if (from === "npm") return npm[path.replace(/\/([^/]+)$/, "@$1")];

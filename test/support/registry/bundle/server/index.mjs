@@ -1,4 +1,4 @@
-// A whole MCP server without a dependency: one tool, which says back what it is given.
+// A complete MCP server without dependencies: one tool, which echoes its arguments.
 import { createInterface } from "node:readline";
 
 const tool = {
