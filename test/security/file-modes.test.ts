@@ -31,7 +31,7 @@ describe.skipIf(process.platform === "win32")("a file with special permission bi
     expect(await modeOf(join(path, "run.sh"))).toBe(0o755);
   });
 
-  test("has a backup without them", async () => {
+  test("gets a backup without them", async () => {
     const folder = await createTestFolder({ "quartermaster.yaml": "{}\n" });
     const path = join(folder, "quartermaster.yaml");
     await chmod(path, 0o6640);
