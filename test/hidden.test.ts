@@ -288,7 +288,7 @@ test("hides a specialist's tool from every other actor", async () => {
 });
 
 describe("approval__*", () => {
-  const asking = (qm: Quartermaster, actor = "default") =>
+  const listApprovalActions = (qm: Quartermaster, actor = "default") =>
     qm.names({ actor }).filter((name) => /^approval__/.test(name));
   const actors = [
     { name: "default", tools: ["doc__*", "approval__*"] },
@@ -298,8 +298,8 @@ describe("approval__*", () => {
   test("is shown only to an actor that sees an action requiring approval", async () => {
     const qm = await createQm(true, { actors });
 
-    expect(asking(qm)).toEqual([]);
-    expect(asking(qm, "treasurer")).toEqual(["approval__await", "approval__list", "approval__withdraw"]);
+    expect(listApprovalActions(qm)).toEqual([]);
+    expect(listApprovalActions(qm, "treasurer")).toEqual(["approval__await", "approval__list", "approval__withdraw"]);
     expect(await qm.invoke("approval__list", {})).toMatchObject({ error: { code: "unknown_action" } });
     expect(qm.explain("approval__list")).toMatchObject({ visible: false, decision: "deny" });
     expect(qm.explain("approval__list", { actor: "treasurer" })).toMatchObject({ visible: true });
@@ -308,13 +308,13 @@ describe("approval__*", () => {
   test("is hidden when the only ask rule covers a hidden action", async () => {
     const rules = [{ rule: "tool.category == 'vault'", effect: "ask" } as const];
 
-    expect(asking(await createQm(true, { actors, rules }))).toEqual([]);
+    expect(listApprovalActions(await createQm(true, { actors, rules }))).toEqual([]);
   });
 
   test("is shown when an ask rule depends on arguments", async () => {
     const rules = [{ rule: "args.path == 'x'", effect: "ask" } as const];
 
-    expect(asking(await createQm(false, { actors, rules }))).toHaveLength(3);
+    expect(listApprovalActions(await createQm(false, { actors, rules }))).toHaveLength(3);
   });
 });
 

@@ -158,7 +158,7 @@ describe("200 hostile names", () => {
 });
 
 describe("200 hostile schemas", () => {
-  const nested = (depth: number, wrap: (inner: JsonSchema) => JsonSchema): JsonSchema => {
+  const nestSchema = (depth: number, wrap: (inner: JsonSchema) => JsonSchema): JsonSchema => {
     let schema: JsonSchema = { type: "string" };
     for (let level = 0; level < depth; level++) schema = wrap(schema);
     return { type: "object", properties: { a: schema } };
@@ -199,9 +199,9 @@ describe("200 hostile schemas", () => {
     ...patterns.map((pattern) => ({ type: "object", properties: { a: { type: "string", pattern } } })),
     ...patterns.map((pattern) => ({ type: "object", patternProperties: { [pattern]: { type: "number" } } })),
     ...sizes.flatMap((size) => [
-      nested(size, (inner) => ({ type: "object", properties: { a: inner } })),
-      nested(size, (inner) => ({ anyOf: [inner, inner] })),
-      nested(Math.min(size, 14), (inner) => ({ allOf: [inner, inner] })),
+      nestSchema(size, (inner) => ({ type: "object", properties: { a: inner } })),
+      nestSchema(size, (inner) => ({ anyOf: [inner, inner] })),
+      nestSchema(Math.min(size, 14), (inner) => ({ allOf: [inner, inner] })),
       { type: "object", properties: Object.fromEntries(Array.from({ length: size }, (_, index) => [`p${index}`, {}])) },
       { type: "object", enum: Array.from({ length: size }, (_, index) => ({ index })) },
       { type: "object", properties: { a: { type: "array", uniqueItems: true, minItems: size } } },

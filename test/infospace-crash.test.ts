@@ -115,7 +115,7 @@ async function checkNotes(store: InfospaceStore, notes: readonly NoteFacts[]): P
     );
     for (let each = 1; each <= version; each++) {
       const said = await store.noteVersion(id, each);
-      expect(hashOf(said?.content)).toBe(said?.hash);
+      expect(computeHash(said?.content)).toBe(said?.hash);
     }
   }
   expect([...groups].filter(([, count]) => count !== GROUP)).toEqual([]);
@@ -128,7 +128,7 @@ async function checkCollection(store: InfospaceStore, collection: Collection): P
   expect(items.map(({ content }) => content)).toEqual(Array.from({ length: count }, (_, n) => ({ n })));
   expect(items.reduce((sum, item) => sum + item.bytes, 0)).toBe(bytes);
   expect(count % PORTION).toBe(0);
-  for (const { content, hash: stored } of items) expect(hashOf(content)).toBe(stored);
+  for (const { content, hash: stored } of items) expect(computeHash(content)).toBe(stored);
   if (complete) expect([2 * PORTION, PORTIONS * PORTION]).toContain(count);
   if (version === 2) expect(await allItems(store, id, 1)).toHaveLength(PORTIONS * PORTION);
   const facts = await store.notes(items.map((item) => item.id));
@@ -150,7 +150,7 @@ async function everyNote(store: InfospaceStore): Promise<readonly NoteFacts[]> {
   }
 }
 
-function hashOf(content: unknown): string {
+function computeHash(content: unknown): string {
   const isFile = typeof content === "object" && content !== null && "base64" in content;
   return hash("sha256", isFile ? Buffer.from(String(content.base64), "base64") : JSON.stringify(content));
 }

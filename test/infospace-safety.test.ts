@@ -49,9 +49,9 @@ describe("access to a handle", () => {
   const others: readonly [string, CallerOptions, CallerOptions][] = [
     ["another session", { session: "mine" }, { session: "yours" }],
     ["another user", { session: "s", user: { id: "ann" } }, { session: "s", user: { id: "bob" } }],
-    ["no user", { session: "s", user: { id: "ann" } }, { session: "s" }],
+    ["a caller without a user", { session: "s", user: { id: "ann" } }, { session: "s" }],
     ["another tenant", { session: "s", tenant: "a" }, { session: "s", tenant: "b" }],
-    ["no tenant", { session: "s", tenant: "a" }, { session: "s" }],
+    ["a caller without a tenant", { session: "s", tenant: "a" }, { session: "s" }],
   ];
 
   test.each(others)("gives %s the same answer as for a nonexistent handle", async (_who, owner, other) => {
@@ -97,15 +97,15 @@ describe("access to a handle", () => {
     });
     const caller = { session: "mine", tenant: "t", user: { id: "ann" } };
     const handle = await keptPeople(w, caller);
-    const reached = async (who: CallerOptions) => (await w.call("infospace__size", { target: handle }, who)).status;
+    const readStatus = async (who: CallerOptions) => (await w.call("infospace__size", { target: handle }, who)).status;
 
     await w.done("infospace__save", { target: handle }, caller);
-    expect(await reached({ ...caller, session: "later" })).toBe("done");
-    expect(await reached({ ...caller, session: "later", actor: "other" })).toBe("failed");
-    expect(await reached({ ...caller, user: { id: "bob" } })).toBe("failed");
+    expect(await readStatus({ ...caller, session: "later" })).toBe("done");
+    expect(await readStatus({ ...caller, session: "later", actor: "other" })).toBe("failed");
+    expect(await readStatus({ ...caller, user: { id: "bob" } })).toBe("failed");
     await w.done("infospace__save", { target: handle, reach: "tenant" }, caller);
-    expect(await reached({ session: "x", tenant: "t", actor: "other", user: { id: "bob" } })).toBe("done");
-    expect(await reached({ ...caller, tenant: "u" })).toBe("failed");
+    expect(await readStatus({ session: "x", tenant: "t", actor: "other", user: { id: "bob" } })).toBe("done");
+    expect(await readStatus({ ...caller, tenant: "u" })).toBe("failed");
   });
 
   test("is denied by policy rules wherever the handle is used", async () => {
@@ -182,7 +182,7 @@ test("filled arguments may exceed the limit for given arguments, also in nested 
 
 test("does not treat an incomplete collection as whole", async () => {
   const w = await world();
-  async function* breaking() {
+  async function* yieldThenThrow() {
     for (let n = 0; n < 3; n++) yield { content: n };
     throw new Error("the source broke");
   }
@@ -190,7 +190,7 @@ test("does not treat an incomplete collection as whole", async () => {
   const onProgress = (begun: string) => {
     handle = begun;
   };
-  await expect(w.qm.notes.collect(breaking(), { onProgress }, me)).rejects.toThrow("the source broke");
+  await expect(w.qm.notes.collect(yieldThenThrow(), { onProgress }, me)).rejects.toThrow("the source broke");
 
   expect(await w.call("tool__take", { any: { $from: handle } })).toMatchObject({ error: { code: "conflict" } });
   expect(await w.done("infospace__filter-structured", { target: handle, where: "item >= 0" })).toMatchObject({
@@ -224,7 +224,7 @@ describe("a shared note or collection", () => {
   const ann = { session: "a", tenant: "t", user: { id: "ann" } };
   const bob = { session: "b", tenant: "t", user: { id: "bob" } };
 
-  async function shared(w: World): Promise<string> {
+  async function createShared(w: World): Promise<string> {
     const { handle } = await w.done(
       "infospace__create-collection",
       { items: [{ n: 1 }, { n: 2 }], name: "board" },
@@ -236,7 +236,7 @@ describe("a shared note or collection", () => {
 
   test("can be used by others but changed only by its owner", async () => {
     const w = await world();
-    const target = await shared(w);
+    const target = await createShared(w);
 
     for (const [name, args] of [
       ["infospace__remove", { target }],
@@ -255,7 +255,7 @@ describe("a shared note or collection", () => {
     const { handle } = await w.done("infospace__create-note", { value: "draft with the salary", name: "letter" }, ann);
     await w.done("infospace__create-note", { value: "letter", name: "letter" }, ann);
     await w.done("infospace__save", { target: handle, reach: "tenant" }, ann);
-    const board = await shared(w);
+    const board = await createShared(w);
     await w.done("infospace__create-collection", { items: [{ n: 9 }], name: "board" }, ann);
 
     expect(await w.done("infospace__load", { target: handle, version: 1 }, ann)).toMatchObject({
@@ -280,7 +280,7 @@ describe("a shared note or collection", () => {
 
   test("is not replaced when another caller reuses its name, and a name resolves to the caller's own first", async () => {
     const w = await world();
-    const target = await shared(w);
+    const target = await createShared(w);
 
     const own = await w.done("infospace__create-collection", { items: [{ n: 7 }], name: "board" }, bob);
 
@@ -292,7 +292,7 @@ describe("a shared note or collection", () => {
 
   test("is not replaced by a read operation that reuses its name, and the result is not shared", async () => {
     const w = await world();
-    const target = await shared(w);
+    const target = await createShared(w);
     const mine = await w.done("infospace__create-collection", { items: [{ i: 2 }, { i: 1 }] }, ann);
 
     const sorted = await w.done("infospace__sort", { target: mine.handle, by: "i", name: "board" }, ann);

@@ -142,16 +142,16 @@ interface Customer {
 /** The expected rows, computed with plain arrays. */
 function expectedRows() {
   const regions = ["north", "south", "east", "west"];
-  const amountOf = (at: number) => ((at * 7919) % 100_000) / 100;
+  const getAmount = (at: number) => ((at * 7919) % 100_000) / 100;
   return Array.from({ length: ORDERS }, (_, at) => at)
-    .filter((at) => at % 400 === 0 && amountOf(at) > 500)
+    .filter((at) => at % 400 === 0 && getAmount(at) > 500)
     .map((at) => {
       const customer = at % 5000;
       return {
         order_id: at + 1,
         name: `Customer ${customer}`,
         region: regions[customer % 4],
-        amount: amountOf(at),
+        amount: getAmount(at),
       };
     });
 }

@@ -132,23 +132,23 @@ describe("a handle in arguments", () => {
   test("that cannot be resolved fails with its position and what is missing", async () => {
     const w = await world();
     const handle = await keptPeople(w);
-    const failing = async (args: object) => {
+    const takeError = async (args: object) => {
       const outcome = await w.call("tool__take", args);
       return outcome.status === "failed" ? outcome.error : outcome;
     };
 
-    expect(await failing({ any: [{ $from: handle, path: "[3].email" }] })).toMatchObject({
+    expect(await takeError({ any: [{ $from: handle, path: "[3].email" }] })).toMatchObject({
       code: "not_found",
       at: "any[0]",
       error: expect.stringMatching(/any\[0\].*email.*name/),
     });
-    expect(await failing({ any: { $from: handle, path: "[900]" } })).toMatchObject({
+    expect(await takeError({ any: { $from: handle, path: "[900]" } })).toMatchObject({
       code: "not_found",
       error: expect.stringContaining("200"),
     });
-    expect(await failing({ any: { $from: "note__9999" } })).toMatchObject({ code: "not_found", at: "any" });
-    expect(await failing({ any: { $from: "nonsense" } })).toMatchObject({ code: "invalid_arguments" });
-    expect(await failing({ any: { $from: handle, part: "x" } })).toMatchObject({ code: "invalid_arguments" });
+    expect(await takeError({ any: { $from: "note__9999" } })).toMatchObject({ code: "not_found", at: "any" });
+    expect(await takeError({ any: { $from: "nonsense" } })).toMatchObject({ code: "invalid_arguments" });
+    expect(await takeError({ any: { $from: handle, part: "x" } })).toMatchObject({ code: "invalid_arguments" });
     expect(w.got).toEqual([]);
   });
 

@@ -114,7 +114,7 @@ describe("a successful call", () => {
 });
 
 describe("does not run the handler for", () => {
-  const spied = async (options: QuartermasterOptions, more: object = {}) => {
+  const createSpied = async (options: QuartermasterOptions, more: object = {}) => {
     const handler = vi.fn(() => 1);
     const qm = await createQm(options);
     qm.register({ ...add, handler, ...more });
@@ -159,14 +159,14 @@ describe("does not run the handler for", () => {
       { status: "failed", error: { code: "unsafe_schema" } },
     ],
   ])("%s", async (_name, options, more, args, expected) => {
-    const { qm, handler } = await spied(options, more);
+    const { qm, handler } = await createSpied(options, more);
 
     expect(await qm.invoke("tool__add", args)).toMatchObject(expected);
     expect(handler).not.toHaveBeenCalled();
   });
 
   test("an unknown actor", async () => {
-    const { qm, handler } = await spied({});
+    const { qm, handler } = await createSpied({});
 
     expect(await qm.invoke("tool__add", { a: 1 }, { caller: { actor: "defualt" } })).toMatchObject({
       status: "refused",
@@ -176,7 +176,7 @@ describe("does not run the handler for", () => {
   });
 
   test("a call cancelled before it starts", async () => {
-    const { qm, handler } = await spied({});
+    const { qm, handler } = await createSpied({});
 
     expect(await qm.invoke("tool__add", { a: 1 }, { signal: AbortSignal.abort() })).toMatchObject({
       status: "failed",
@@ -186,7 +186,7 @@ describe("does not run the handler for", () => {
   });
 
   test("a write that the ledger cannot record", async () => {
-    const { qm, handler } = await spied({}, { effect: "write" });
+    const { qm, handler } = await createSpied({}, { effect: "write" });
     await qm.close();
     open.length = 0;
 
@@ -197,7 +197,7 @@ describe("does not run the handler for", () => {
   });
 });
 
-describe("a handler that", () => {
+describe("a failing handler", () => {
   test.each<[string, () => unknown, object]>([
     [
       "throws",
@@ -229,7 +229,7 @@ describe("a handler that", () => {
     expect(await types(qm)).toEqual(["call.received", "call.decided", "call.ended"]);
   });
 
-  test("receives or throws secrets leaks none into the ledger", async () => {
+  test("leaks no secret into the ledger", async () => {
     const secret = "hunter2-very-secret";
     const qm = await createQm({ redact: { secrets: () => [secret] } });
     qm.register({

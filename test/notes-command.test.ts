@@ -11,7 +11,7 @@ async function inNotes<T>(cwd: string, work: (notes: Notes) => Promise<T>): Prom
   return work(quartermaster.notes).finally(close);
 }
 
-const listed = async (cwd: string, query = {}): Promise<readonly NoteEntry[]> =>
+const listNotes = async (cwd: string, query = {}): Promise<readonly NoteEntry[]> =>
   (await inNotes(cwd, (notes) => notes.list({ ...query, limit: 1_000 }))).items;
 
 /** Starts `qm notes` as a separate process and leaves its input open. */
@@ -22,7 +22,7 @@ function startNotes(cwd: string, argv: readonly string[]) {
 }
 
 /** An export without its end: saved notes, more than one batch of writes. */
-function* unfinished(): Generator<string> {
+function* createUnfinishedExport(): Generator<string> {
   yield '{"quartermaster":"notes","version":1}\n';
   for (let at = 0; at < 700; at++)
     yield `${JSON.stringify({ kind: "note", id: `note__${at + 1}`, content: { at } })}\n`;
@@ -47,7 +47,7 @@ describe("qm notes as a process", () => {
       code: 0,
       out: expect.stringContaining("1501 notes and 1 collection"),
     });
-    expect(await listed(to)).toMatchObject([
+    expect(await listNotes(to)).toMatchObject([
       { kind: "note", name: "greeting", expiresAt: expect.any(String) },
       { kind: "collection", count: 1_500, complete: true, name: "rows" },
     ]);
@@ -60,27 +60,27 @@ describe("qm notes as a process", () => {
     const cwd = await createTestFolder();
     await inNotes(cwd, (notes) => notes.write("before"));
     const { child, stdin } = startNotes(cwd, ["import", "-"]);
-    for (const line of unfinished()) stdin.write(line);
-    await vi.waitFor(async () => expect((await listed(cwd)).length).toBeGreaterThan(1), 30_000);
+    for (const line of createUnfinishedExport()) stdin.write(line);
+    await vi.waitFor(async () => expect((await listNotes(cwd)).length).toBeGreaterThan(1), 30_000);
 
     child.kill("SIGKILL");
     await once(child, "close");
 
-    expect((await listed(cwd)).length).toBeGreaterThan(1);
-    expect(await listed(cwd, { saved: true })).toEqual([]);
+    expect((await listNotes(cwd)).length).toBeGreaterThan(1);
+    expect(await listNotes(cwd, { saved: true })).toEqual([]);
   });
 
   test("rolls back an import when it is interrupted", { timeout: 60_000 }, async () => {
     const cwd = await createTestFolder();
     await inNotes(cwd, (notes) => notes.write("before"));
     const { child, stdin, ended } = startNotes(cwd, ["import", "-"]);
-    for (const line of unfinished()) stdin.write(line);
-    await vi.waitFor(async () => expect((await listed(cwd)).length).toBeGreaterThan(1), 30_000);
+    for (const line of createUnfinishedExport()) stdin.write(line);
+    await vi.waitFor(async () => expect((await listNotes(cwd)).length).toBeGreaterThan(1), 30_000);
 
     child.kill("SIGINT");
 
     expect(await ended).toMatchObject({ code: 130 });
-    expect(await listed(cwd)).toMatchObject([{ handle: "note__1" }]);
+    expect(await listNotes(cwd)).toMatchObject([{ handle: "note__1" }]);
   });
 
   test("exits with 0 when the reader closes the pipe early", { timeout: 60_000 }, async () => {

@@ -73,7 +73,7 @@ const whole = () => openCached([]);
 const twinFor = (actor: Actor) => openCached(hiddenFrom(actor));
 
 let sessions = 0;
-async function called(world: World, path: Path, actor: Actor, each: Case) {
+async function callOnPath(world: World, path: Path, actor: Actor, each: Case) {
   const line = await path.open(world, actor, `s${sessions++}`);
   if (actor === "spender") for (let left = BUDGET - (path.before ?? 0); left > 0; left--) await line.pause();
   world.ran.length = 0;
@@ -91,12 +91,12 @@ describe.each(Object.keys(paths))("%s", (name) => {
     const wrong: string[] = [];
     for (const { actor, what, each } of combinations) {
       const counts = path.as ?? actor;
-      const { answers, runs } = await called(world, path, actor, each);
+      const { answers, runs } = await callOnPath(world, path, actor, each);
 
-      wrong.push(...findProblems(oracle[counts][what], answers.map(verdictOf), runs, `${actor}, ${what}`));
+      wrong.push(...findProblems(oracle[counts][what], answers.map(toVerdict), runs, `${actor}, ${what}`));
 
       if (oracle[counts][what] === "hidden") {
-        const without = await called(await twinFor(counts), path, actor, each);
+        const without = await callOnPath(await twinFor(counts), path, actor, each);
         expect(serialize(answers), `${actor}, ${what}`).toBe(serialize(without.answers));
       }
     }
@@ -123,11 +123,11 @@ const describing =
     const answer = await attempt(() => describe(world, actor, each));
     return { shown: !serialize(answer).includes('"unknown_action"'), answer };
   };
-const surfaceOf = async ({ qm }: World, actor: Actor, kind: "universal" | "flat" | "deferred") =>
+const openSurface = async ({ qm }: World, actor: Actor, kind: "universal" | "flat" | "deferred") =>
   qm.surface({ actor, session: "looking" }, kind);
-const toolSays = async (world: World, actor: Actor, tool: string, args: object) =>
-  (await surfaceOf(world, actor, tool.startsWith("tool_") ? "deferred" : "universal")).call(tool, args);
-async function gatewaySays(world: World, actor: Actor, tool: string, args: JsonObject): Promise<unknown> {
+const callTool = async (world: World, actor: Actor, tool: string, args: object) =>
+  (await openSurface(world, actor, tool.startsWith("tool_") ? "deferred" : "universal")).call(tool, args);
+async function callGateway(world: World, actor: Actor, tool: string, args: JsonObject): Promise<unknown> {
   const client = await connected(world, actor, { era: "legacy", surface: "universal", session: "looking" });
   return said(client, tool, args).finally(() => client.close());
 }
@@ -152,26 +152,26 @@ const places: Readonly<Record<string, Place>> = {
     const answer = (await qm.invoke("flow__sees", { name }, { caller })) as { readonly data?: unknown };
     return { shown: answer.data === true, answer: answer.data };
   },
-  "tools, flat": naming(async (world, actor) => (await surfaceOf(world, actor, "flat")).tools),
-  "tools, deferred": naming(async (world, actor) => (await surfaceOf(world, actor, "deferred")).deferred),
-  list_actions: naming((world, actor) => toolSays(world, actor, "list_actions", { limit: 50 })),
-  search_actions: naming((world, actor, { word }) => toolSays(world, actor, "search_actions", { query: word })),
+  "tools, flat": naming(async (world, actor) => (await openSurface(world, actor, "flat")).tools),
+  "tools, deferred": naming(async (world, actor) => (await openSurface(world, actor, "deferred")).deferred),
+  list_actions: naming((world, actor) => callTool(world, actor, "list_actions", { limit: 50 })),
+  search_actions: naming((world, actor, { word }) => callTool(world, actor, "search_actions", { query: word })),
   describe_action: describing(
-    async (world, actor, { name }) => (await toolSays(world, actor, "describe_action", { action_name: name })).data,
+    async (world, actor, { name }) => (await callTool(world, actor, "describe_action", { action_name: name })).data,
   ),
   tool_search: naming(
-    (world, actor, { word }) => toolSays(world, actor, "tool_search", { query: word }),
+    (world, actor, { word }) => callTool(world, actor, "tool_search", { query: word }),
     ({ data }) => (data as JsonObject).tools,
   ),
   tool_get: describing(
-    async (world, actor, { name }) => (await toolSays(world, actor, "tool_get", { names: [name] })).data,
+    async (world, actor, { name }) => (await callTool(world, actor, "tool_get", { names: [name] })).data,
   ),
-  "MCP list_actions": naming((world, actor) => gatewaySays(world, actor, "list_actions", { limit: 50 })),
+  "MCP list_actions": naming((world, actor) => callGateway(world, actor, "list_actions", { limit: 50 })),
   "MCP search_actions": naming((world, actor, { word }) =>
-    gatewaySays(world, actor, "search_actions", { query: word }),
+    callGateway(world, actor, "search_actions", { query: word }),
   ),
   "MCP describe_action": describing((world, actor, { name }) =>
-    gatewaySays(world, actor, "describe_action", { action_name: name }),
+    callGateway(world, actor, "describe_action", { action_name: name }),
   ),
 };
 
@@ -217,7 +217,7 @@ describe("a resumed call", () => {
       await qm.approvals.run();
 
       const outcome = await qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-      wrong.push(...findProblems("allow", [verdictOf(outcome)], ran.splice(0).length, `${actor}, ${what}`));
+      wrong.push(...findProblems("allow", [toVerdict(outcome)], ran.splice(0).length, `${actor}, ${what}`));
     }
     await world.close();
     expect(wrong).toEqual([]);
@@ -240,7 +240,7 @@ describe("a resumed call", () => {
       await qm.approvals.run();
 
       const outcome = await qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-      wrong.push(...findProblems("deny", [verdictOf(outcome)], ran.splice(0).length, `${actor}, ${what}`));
+      wrong.push(...findProblems("deny", [toVerdict(outcome)], ran.splice(0).length, `${actor}, ${what}`));
     }
     await world.close();
     expect(wrong).toEqual([]);
@@ -257,7 +257,7 @@ describe("a resumed call", () => {
     await world.qm.approvals.run();
 
     const outcome = await world.qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-    const wrong = findProblems("deny", [verdictOf(outcome)], world.ran.length, `${one.actor}, ${one.what}`);
+    const wrong = findProblems("deny", [toVerdict(outcome)], world.ran.length, `${one.actor}, ${one.what}`);
     await world.close();
     expect(wrong).toEqual([]);
   });
@@ -270,7 +270,7 @@ describe("a resumed call", () => {
     await world.qm.approvals.run();
 
     const outcome = await world.qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-    const wrong = findProblems("deny", [verdictOf(outcome)], world.ran.length, `${actor}, ${what}`);
+    const wrong = findProblems("deny", [toVerdict(outcome)], world.ran.length, `${actor}, ${what}`);
     await world.close();
     expect(wrong).toEqual([]);
   });
@@ -319,7 +319,7 @@ describe("the CLI", () => {
       const expected = oracle[actor][what];
       const { code, answer } = await json(cwd, caller, "invoke", name, JSON.stringify(given));
 
-      const verdict = answer.status === "done" ? "allow" : verdictOf(answer);
+      const verdict = answer.status === "done" ? "allow" : toVerdict(answer);
       wrong.push(...findProblems(expected, [verdict], effects(cwd, name, given, answer), what));
       expect(code, what).toBe(exits[expected]);
       const found = JSON.stringify((await json(cwd, { actor }, "search", name)).answer.items);
@@ -350,7 +350,7 @@ describe("the CLI", () => {
 
       const { status, error } = ended.outcome as JsonObject;
       const runs = effects(cwd, each.name, each.args(1), answer);
-      wrong.push(...findProblems(expected, [status === "done" ? "allow" : verdictOf(error)], runs, expected));
+      wrong.push(...findProblems(expected, [status === "done" ? "allow" : toVerdict(error)], runs, expected));
     }
     expect(wrong).toEqual([]);
   });
@@ -373,7 +373,7 @@ function row(verdicts: string): Record<keyof typeof cases, Verdict> {
 }
 
 /** Maps an answer from any path to a verdict. */
-function verdictOf(answer: unknown): Verdict {
+function toVerdict(answer: unknown): Verdict {
   if (!isRecord(answer)) return expect.fail(`this is no answer: ${JSON.stringify(answer)}`);
   const said = [answer, answer.error, answer.data].find((part) => isRecord(part) && ("code" in part || "did" in part));
   const { code, status, did } = (said ?? answer) as JsonObject;

@@ -254,12 +254,12 @@ async function world(
 }
 
 const caller = { actor: "default", session: "chat" };
-const sumOf = ({ args }: { readonly args: unknown }) => (args as { readonly sum: number }).sum;
+const getSum = ({ args }: { readonly args: unknown }) => (args as { readonly sum: number }).sum;
 
 /** Denies the sum 2, approves every other one and waits until the calls have ended. */
 async function answerAll({ approvals }: Quartermaster): Promise<void> {
   const waiting = await approvals.list({ state: "pending" });
-  for (const each of waiting) await approvals.answer(each.id, sumOf(each) === 2 ? refused : approved, ann);
+  for (const each of waiting) await approvals.answer(each.id, getSum(each) === 2 ? refused : approved, ann);
   await waitUntilEnded(approvals, ...waiting.map(({ id }) => id));
 }
 

@@ -19,7 +19,7 @@ afterEach(cleanUp);
 
 type Quota = NonNullable<NonNullable<QuartermasterOptions["infospace"]>["quota"]>;
 
-const limited = (quota: Quota, options: QuartermasterOptions = {}) => world({ ...options, infospace: { quota } });
+const createLimited = (quota: Quota, options: QuartermasterOptions = {}) => world({ ...options, infospace: { quota } });
 
 const same = (count: number) => Array.from({ length: count }, (_, at) => ({ key: 1, at, text: "x".repeat(50) }));
 
@@ -54,7 +54,7 @@ describe("the infospace quota", () => {
   test.each(Object.entries(large))(
     "rejects a write that exceeds it, with a reason, and stores nothing: %s",
     async (_what, write) => {
-      const w = await limited({ session: { notes: 40 } });
+      const w = await createLimited({ session: { notes: 40 } });
 
       const { error } = (await write(w)) as { readonly error: { readonly code: string; readonly hint: string } };
 
@@ -67,7 +67,7 @@ describe("the infospace quota", () => {
   );
 
   test("lets a write add either all of its items to a collection or none", async () => {
-    const w = await limited({ session: { notes: 900 } });
+    const w = await createLimited({ session: { notes: 900 } });
     const { handle } = await w.done("infospace__create-collection", { items: [1, 2] });
     const before = await readUsage(w);
 
@@ -81,7 +81,7 @@ describe("the infospace quota", () => {
   });
 
   test("cuts the result of a finished call that exceeds it and says so", async () => {
-    const w = await limited({ session: { bytes: 1_000 } });
+    const w = await createLimited({ session: { bytes: 1_000 } });
 
     const outcome = await w.call("tool__report");
 
@@ -93,7 +93,7 @@ describe("the infospace quota", () => {
   });
 
   test("has room again after a note was removed or has expired", async () => {
-    const w = await limited({ session: { notes: 2 } });
+    const w = await createLimited({ session: { notes: 2 } });
     const { handle } = await w.done("infospace__create-note", { value: 1 });
     await w.done("infospace__create-note", { value: 2 });
     expect(await w.call("infospace__create-note", { value: 3 })).toMatchObject({ error: { code: "quota_exceeded" } });
@@ -107,7 +107,7 @@ describe("the infospace quota", () => {
   });
 
   test("counts properties, earlier versions and repeated items of a collection", async () => {
-    const w = await limited({ session: { bytes: 20_000, rows: 50 } });
+    const w = await createLimited({ session: { bytes: 20_000, rows: 50 } });
     const code = async (name: string, args: object) => {
       const outcome = await w.call(name, args);
       return outcome.status === "done" ? outcome.status : String(failure(outcome).code);
@@ -127,7 +127,7 @@ describe("the infospace quota", () => {
   });
 
   test("counts sessions, users and tenants separately", async () => {
-    const w = await limited({ session: { notes: 2 }, user: { notes: 3 }, tenant: { notes: 4 } });
+    const w = await createLimited({ session: { notes: 2 }, user: { notes: 3 }, tenant: { notes: 4 } });
     const write = async (session: string, user: string, tenant: string) => {
       const caller = { session, user: { id: user }, tenant };
       const outcome = await w.call("infospace__create-note", { value: 1 }, caller);

@@ -213,7 +213,7 @@ describe("a note from an action that the caller may not see", () => {
       number(last.collections.handle)
     ) {}
 
-    const seen = async (w: World) => {
+    const collectAnswers = async (w: World) => {
       await storeResult(w, "tool__people", {}, clerk);
       await w.done("infospace__create-note", { value: "a person with a salary", name: "own" }, clerk);
       await w.done("infospace__create-note", { value: "of the town", name: "shared" }, hr);
@@ -235,9 +235,9 @@ describe("a note from an action that the caller may not see", () => {
       answers.push(lines);
       return JSON.stringify(answers).replaceAll(/20\d\d-[\d:.T-]+Z/g, "TIME");
     };
-    const answered = await seen(withPayroll);
+    const answered = await collectAnswers(withPayroll);
 
-    expect(answered).toBe(await seen(without));
+    expect(answered).toBe(await collectAnswers(without));
     expect(answered).toContain("tool__people");
     expect(answered).not.toContain("tool__payroll");
   });

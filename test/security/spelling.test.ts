@@ -166,7 +166,7 @@ describe("a rule about a path", () => {
       });
   });
 
-  test("is preceded by the refusal of paths that have no normal form inside the root", async () => {
+  test("refuses a path that has no normal form inside the root", async () => {
     const root = await workspaceFolder();
     const { quartermaster } = await openIn(root);
 
