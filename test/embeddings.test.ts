@@ -24,15 +24,17 @@ import { findCompiled } from "./support/compiled.ts";
 const KEY = "sk-test-Zm9vYmFyYmF6cXV4MDEyMzQ1";
 const order = createHitOrder();
 
-describe("several processes on one store", () => {
-  test("with the same catalog embed each text once between them, and all find it", async () => {
+describe("concurrent processes on one store", () => {
+  test("embed each text of a shared catalog once, and every process finds it", async () => {
     const path = storePath();
     const endpoint = await endpointWith((response, request) => {
-      setTimeout(() => answerVectors(response, request), 20); // long enough for all to want the lock
+      setTimeout(() => answerVectors(response, request), 20); // long enough for every process to wait for the lock
     });
 
     const answers = await Promise.all(
-      Array.from({ length: 3 }, () => building(path, endpoint.url, "m", "thing", 150, "handles thing77 well").answer()),
+      Array.from({ length: 3 }, () =>
+        startBuild(path, endpoint.url, "m", "thing", 150, "handles thing77 well").answer(),
+      ),
     );
 
     const documents = endpoint.texts().filter((text) => text.startsWith("tool"));
@@ -42,18 +44,18 @@ describe("several processes on one store", () => {
     for (const { after } of answers) expect(after[0]).toBe("tool__thing_77");
   });
 
-  test("with different catalogs do not disturb each other", async () => {
+  test("do not interfere when their catalogs differ", async () => {
     const path = storePath();
     const endpoint = await endpointWith();
 
     const first = await Promise.all([
-      building(path, endpoint.url, "m", "thing", 60, "handles thing7 well").answer(),
-      building(path, endpoint.url, "m", "other", 60, "handles other7 well").answer(),
+      startBuild(path, endpoint.url, "m", "thing", 60, "handles thing7 well").answer(),
+      startBuild(path, endpoint.url, "m", "other", 60, "handles other7 well").answer(),
     ]);
     const requests = endpoint.requests.length;
     const second = await Promise.all([
-      building(path, endpoint.url, "m", "thing", 60).answer(),
-      building(path, endpoint.url, "m", "other", 60).answer(),
+      startBuild(path, endpoint.url, "m", "thing", 60).answer(),
+      startBuild(path, endpoint.url, "m", "other", 60).answer(),
     ]);
 
     expect(first.map(({ after }) => after[0])).toEqual(["tool__thing_7", "tool__other_7"]);
@@ -64,18 +66,18 @@ describe("several processes on one store", () => {
     expect(endpoint.requests).toHaveLength(requests);
   });
 
-  test("a killed one leaves its batches and no half-built index; the next takes the lock over and makes the rest", async () => {
+  test("take over the lock of a killed process and embed only the missing texts", async () => {
     const path = storePath();
     const endpoint = await endpointWith((response, request, nth) => {
       if (nth !== 3) answerVectors(response, request); // the third batch is never answered
     });
 
-    const killed = building(path, endpoint.url, "m", "thing", 200);
+    const killed = startBuild(path, endpoint.url, "m", "thing", 200);
     await expect.poll(() => endpoint.requests.length, { timeout: 60_000 }).toBe(3);
     killed.child.kill("SIGKILL");
     await killed.ended;
     expect(await heldLocks(path)).toEqual([{ pid: killed.child.pid, host: hostname() }]);
-    const next = await building(path, endpoint.url, "m", "thing", 200, "handles thing150 well").answer();
+    const next = await startBuild(path, endpoint.url, "m", "thing", 200, "handles thing150 well").answer();
 
     expect(next.before).toBe("the index is not ready yet.");
     expect(next.report).toMatchObject({ reused: 64 });
@@ -87,26 +89,26 @@ describe("several processes on one store", () => {
   });
 });
 
-describe("one process after another", () => {
-  test("an unchanged catalog makes no request and writes nothing", async () => {
+describe("consecutive builds", () => {
+  test("send no request and write nothing for an unchanged catalog", async () => {
     const path = storePath();
     const endpoint = await endpointWith();
-    await building(path, endpoint.url, "m", "thing", 50).answer();
+    await startBuild(path, endpoint.url, "m", "thing", 50).answer();
     const watching = await openSqlite(path);
     onTestFinished(() => watching.close());
     const version = async () => (await watching.all(sql`pragma data_version`))[0]?.data_version;
     const before = await version();
     const requests = endpoint.requests.length;
 
-    const { report } = await building(path, endpoint.url, "m", "thing", 50).answer();
+    const { report } = await startBuild(path, endpoint.url, "m", "thing", 50).answer();
 
     expect(report).toMatchObject({ embedded: [], reused: 50 });
     expect(await version()).toBe(before);
     expect(endpoint.requests).toHaveLength(requests);
   });
 
-  test("a changed description sends one text, another model all of them", async () => {
-    const { indexAt } = await opened();
+  test("send one text for a changed description, and every text for another model", async () => {
+    const { indexAt } = await openTestStore();
     const endpoint = await endpointWith();
     const actions = testActions(50);
     const changed = [...actions.slice(1), testAction("tool__thing_0", "Peels bananas.")];
@@ -125,28 +127,28 @@ describe("one process after another", () => {
   });
 });
 
-describe("an endpoint that has failed", () => {
+describe("a failing endpoint", () => {
   const actions = testActions(10);
 
   test.each<[string, Parameters<typeof embeddingEndpoint>[0], RegExp, string?]>([
     ["never answers", () => {}, /did not answer within 200 ms/, "the embedder did not answer in time."],
     ["hangs up", (response) => response.destroy(), /cannot be reached/],
-    ["answers too few vectors", (response) => answerJson(response, 200, { data: [] }), /0 vectors for 1 texts/],
+    ["returns too few vectors", (response) => answerJson(response, 200, { data: [] }), /0 vectors for 1 texts/],
     [
-      "answers no numbers",
+      "returns non-numbers",
       (response) => answerJson(response, 200, { data: [{ index: 0, embedding: [null] }] }),
       /finite/,
     ],
-    ["answers HTML", (response) => response.end(`<html>${KEY}</html>`), /did not answer with JSON/],
+    ["returns HTML", (response) => response.end(`<html>${KEY}</html>`), /did not answer with JSON/],
     [
-      "refuses the key and says it",
+      "rejects the key and echoes it",
       (response) => answerJson(response, 401, { error: { message: KEY } }),
       /answered 401/,
     ],
   ])(
-    "%s: a search says so in time, and the next does not wait",
-    async (_what, respond = () => {}, why, told = "the embedder failed.") => {
-      const { indexAt } = await opened();
+    "%s: the first search reports it in time, and the next one does not wait",
+    async (_what, respond = () => {}, why, expectedReason = "the embedder failed.") => {
+      const { indexAt } = await openTestStore();
       let broken = false;
       const endpoint = await endpointWith((...request) => (broken ? respond : answerVectors)(...request));
       const index = indexAt(endpoint.url, { queryLimitMs: 200 });
@@ -157,7 +159,7 @@ describe("an endpoint that has failed", () => {
       const first = await index.search("thing3", createSearchView(actions), { limit: 5, order });
       const second = await index.search("thing4", createSearchView(actions), { limit: 5, order });
 
-      expect(first).toEqual({ unavailable: told });
+      expect(first).toEqual({ unavailable: expectedReason });
       expect(second).toEqual({ unavailable: "the embedder failed a moment ago and is paused for a while." });
       expect(index.status()).toMatchObject({ state: "ready", reason: expect.stringMatching(why) });
       expect(endpoint.requests).toHaveLength(requests + 1);
@@ -165,8 +167,8 @@ describe("an endpoint that has failed", () => {
     },
   );
 
-  test("nobody is there: searches and builds say so, and what was complete stays", async () => {
-    const { indexAt, store } = await opened();
+  test("refuses connections: searches and builds report it, and stored vectors stay", async () => {
+    const { indexAt, store } = await openTestStore();
     const endpoint = await embeddingEndpoint();
     const index = indexAt(endpoint.url);
     await index.build(actions);
@@ -183,8 +185,8 @@ describe("an endpoint that has failed", () => {
     expect(await store.vectors.clear()).toEqual({ rows: 10 });
   });
 
-  test("a build that is refused in the middle keeps what it has", async () => {
-    const { indexAt } = await opened();
+  test("rejects a build halfway: the next build reuses the stored vectors", async () => {
+    const { indexAt } = await openTestStore();
     let refuse = true;
     const endpoint = await endpointWith((response, request, nth) => {
       if (refuse && nth > 2) answerJson(response, 401, { error: { message: `Wrong key ${KEY}` } });
@@ -204,8 +206,8 @@ describe("an endpoint that has failed", () => {
   });
 });
 
-test("a build that is cancelled ends its request, and frees the lock", async () => {
-  const { indexAt, path } = await opened();
+test("cancelling a build aborts its request and releases the lock", async () => {
+  const { indexAt, path } = await openTestStore();
   let closed = 0;
   const endpoint = await endpointWith((response) => response.on("close", () => closed++));
   const caller = new AbortController();
@@ -225,8 +227,10 @@ interface Answer {
   readonly after: readonly string[];
 }
 
-/** A process that builds a catalog's vectors, as `fixtures/embedding-process.ts` does. */
-function building(...[path, url, model, prefix, count, query = ""]: [string, string, string, string, number, string?]) {
+/** Starts `fixtures/embedding-process.ts`, which builds a catalog's vectors. */
+function startBuild(
+  ...[path, url, model, prefix, count, query = ""]: [string, string, string, string, number, string?]
+) {
   const script = findCompiled(new URL("fixtures/embedding-process.ts", import.meta.url));
   const args = [script, path, url, model, prefix, String(count), query];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -239,7 +243,7 @@ function building(...[path, url, model, prefix, count, query = ""]: [string, str
   return { child, ended, answer: () => ended.then(() => JSON.parse(text) as Answer) };
 }
 
-async function opened() {
+async function openTestStore() {
   const path = storePath();
   const store = await openSqliteStore(path, { now: systemRuntime.now });
   onTestFinished(() => store.close());

@@ -25,9 +25,9 @@ import { converseByChat, converseByResponses } from "./fixtures/scripted-openai.
 interface Interface {
   /** The real library, in a loop with a scripted model. */
   readonly converse: Converse;
-  /** The schemas it hands out, as whoever got them can reach them. */
+  /** The exported schemas, as the program receives them. */
   readonly schemas: (surface: Surface) => Promise<unknown[]> | unknown[];
-  /** Runs one call with a signal and answers what the model would be sent. */
+  /** Runs one call with a signal and returns what the model would receive. */
   readonly call: (surface: Surface, name: string, signal: AbortSignal) => Promise<unknown>;
 }
 
@@ -145,7 +145,7 @@ beforeEach(async () => {
 afterEach(() => qm.close());
 
 describe.each(everyCombination)("$name, $kind surface", ({ converse, kind }) => {
-  test("shows the surface's tools in its order, fit for every provider, and nothing hidden", async () => {
+  test("lists the surface's tools in order, valid for every provider and without hidden actions", async () => {
     const surface = await qm.surface({}, kind);
 
     const { tools, text } = await converse(surface, []);
@@ -160,23 +160,23 @@ describe.each(everyCombination)("$name, $kind surface", ({ converse, kind }) => 
     expect(JSON.stringify(tools)).not.toContain("secret");
   });
 
-  test("gives the same bytes every time", async () => {
+  test("produces the same bytes every time", async () => {
     const first = await converse(await qm.surface({}, kind), []);
     const second = await converse(await qm.surface({}, kind), []);
 
     expect(JSON.stringify(second.tools)).toBe(JSON.stringify(first.tools));
   });
 
-  test("answers the calls of one step each for itself, in order, and all are in the ledger", async () => {
+  test("answers parallel calls in order and records each one in the ledger", async () => {
     const surface = await qm.surface({ session: "s1" }, kind);
 
     const { answers, text } = await converse(surface, [
-      [wrapped(kind, "tool__add", { a: 1, b: 1 })],
+      [createCall(kind, "tool__add", { a: 1, b: 1 })],
       [
-        wrapped(kind, "tool__add", { a: 2, b: 3 }),
-        wrapped(kind, "tool__erase", {}),
-        wrapped(kind, "tool__add", { a: "two" }),
-        wrapped(kind, ALICE, { question: "why?" }),
+        createCall(kind, "tool__add", { a: 2, b: 3 }),
+        createCall(kind, "tool__erase", {}),
+        createCall(kind, "tool__add", { a: "two" }),
+        createCall(kind, ALICE, { question: "why?" }),
       ],
     ]);
 
@@ -187,7 +187,7 @@ describe.each(everyCombination)("$name, $kind surface", ({ converse, kind }) => 
     expectAnswer(invalid, false, '"input_schema":{"type":"object"', '"example":{"a":1,"b":1}', "/a must be number");
     expectAnswer(peer, true, "Alice says no to: why?");
     expect(text).toBe(LAST_WORDS);
-    expect(await ledgerOf("s1")).toEqual([
+    expect(await readCalls("s1")).toEqual([
       `${ALICE} done ${kind}`,
       `tool__add done ${kind}`,
       `tool__add done ${kind}`,
@@ -197,16 +197,16 @@ describe.each(everyCombination)("$name, $kind surface", ({ converse, kind }) => 
     expect(add).toHaveBeenCalledTimes(2);
   });
 
-  test("sends the model no more than fits", async () => {
-    const { answers } = await converse(await qm.surface({}, kind), [[wrapped(kind, "tool__dump", {})]]);
+  test("cuts a result to the value limit", async () => {
+    const { answers } = await converse(await qm.surface({}, kind), [[createCall(kind, "tool__dump", {})]]);
 
     const text = answers[0]?.[0]?.text ?? "";
     expect(text).toContain(`cut: ${10 * VALUE_LIMIT} characters in all`);
     expect(text.length).toBeLessThanOrEqual(VALUE_LIMIT);
   });
 
-  test("answers a call of a tool that does not exist, and the one beside it", async () => {
-    const script = [[{ name: "no_such_tool", args: {} }, wrapped(kind, "tool__add", { a: 1, b: 1 })]];
+  test("answers a call to an unknown tool and the call next to it", async () => {
+    const script = [[{ name: "no_such_tool", args: {} }, createCall(kind, "tool__add", { a: 1, b: 1 })]];
 
     const { answers } = await converse(await qm.surface({}, kind), script);
 
@@ -214,22 +214,22 @@ describe.each(everyCombination)("$name, $kind surface", ({ converse, kind }) => 
     expectAnswer(answers[0]?.[1], true, '{"sum":2}');
   });
 
-  test("answers for a hidden action as for one that does not exist", async () => {
+  test("treats a hidden action as unknown", async () => {
     const { answers } = await converse(await qm.surface({ session: "s2" }, kind), [
-      [wrapped(kind, "tool__secret", {})],
+      [createCall(kind, "tool__secret", {})],
     ]);
 
     expectAnswer(answers[0]?.[0], false, "tool__secret");
     expect(answers[0]?.[0]?.text).not.toContain("42");
-    expect(await ledgerOf("s2")).not.toContain(`tool__secret done ${kind}`);
+    expect(await readCalls("s2")).not.toContain(`tool__secret done ${kind}`);
   });
 });
 
 describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
-  test("lets a model find an action, run it and say so", async () => {
+  test("lets a model find and run an action", async () => {
     const { answers, text } = await converse(await qm.surface(), [
       [{ name: "list_actions", args: { category: ["tool"] } }],
-      [wrapped("universal", "tool__add", { a: 2, b: 3 })],
+      [createCall("universal", "tool__add", { a: 2, b: 3 })],
     ]);
 
     expectAnswer(answers[0]?.[0], true, "tool__add", "input_schema");
@@ -238,7 +238,7 @@ describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
     expect(text).toBe(LAST_WORDS);
   });
 
-  test("shows the schema that describe_action answers", async () => {
+  test("exports the schema that describe_action returns", async () => {
     const universal = await qm.surface();
 
     const { tools } = await converse(await qm.surface({}, "flat"), []);
@@ -250,7 +250,7 @@ describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
     }
   });
 
-  test("hands out schemas that may be changed without harm", async () => {
+  test("exports schemas that callers may mutate safely", async () => {
     const surface = await qm.surface({}, "flat");
     const before = JSON.stringify([qm.describe("tool__add"), await schemas(surface)]);
 
@@ -262,7 +262,7 @@ describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
     expect(JSON.stringify([qm.describe("tool__add"), await schemas(surface)])).toBe(before);
   });
 
-  test("passes the abort signal on", async () => {
+  test("forwards the abort signal", async () => {
     const abort = new AbortController();
     const answer = call(await qm.surface({ session: "s3" }, "flat"), "tool__wait", abort.signal);
     await vi.waitFor(async () => expect(await qm.ledger.read({ session: "s3" })).not.toEqual([]));
@@ -270,10 +270,10 @@ describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
     abort.abort();
 
     expect(JSON.stringify(await answer)).toContain("cancelled");
-    expect(await ledgerOf("s3")).toEqual(["tool__wait failed flat"]);
+    expect(await readCalls("s3")).toEqual(["tool__wait failed flat"]);
   });
 
-  test("moves to the description what providers refuse at the root of a schema", async () => {
+  test("moves root keywords that providers reject into the description", async () => {
     const properties = { id: { type: "string" }, name: { type: "string" } };
     const anyOf = [{ required: ["id"] }, { required: ["name"] }];
     const common = { scope: "generalist", effect: "pure", handler: () => "found" } as const;
@@ -306,9 +306,9 @@ describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
 });
 
 describe.each(withTextArguments)("$name, $kind surface", ({ converse, kind }) => {
-  test("answers arguments that are not JSON with what is wrong, the schema and an example", async () => {
+  test("answers invalid JSON with the error, the schema and an example", async () => {
     const tool = kind === "flat" ? "tool__add" : "invoke_action";
-    const script = [[{ name: tool, args: '{"a": 1, "b":' }, wrapped(kind, "tool__add", { a: 1, b: 1 })]];
+    const script = [[{ name: tool, args: '{"a": 1, "b":' }, createCall(kind, "tool__add", { a: 1, b: 1 })]];
 
     const { answers } = await converse(await qm.surface({}, kind), script);
 
@@ -318,15 +318,15 @@ describe.each(withTextArguments)("$name, $kind surface", ({ converse, kind }) =>
   });
 });
 
-test("writes a call with broken JSON down like any other", async () => {
+test("records a call with invalid JSON in the ledger", async () => {
   const surface = await qm.surface({ session: "s4" }, "flat");
 
   await answerOpenAiChat(surface, [{ id: "c1", type: "function", function: { name: "tool__add", arguments: "{" } }]);
 
-  expect(await ledgerOf("s4")).toEqual(["tool__add failed flat"]);
+  expect(await readCalls("s4")).toEqual(["tool__add failed flat"]);
 });
 
-test("takes arguments as servers beside OpenAI send them, and leaves other kinds of calls alone", async () => {
+test("accepts arguments sent as an object and ignores other kinds of calls", async () => {
   const surface = await qm.surface({}, "flat");
   const asObject = { name: "tool__add", arguments: { a: 1, b: 2 } as unknown as string };
 
@@ -339,7 +339,7 @@ test("takes arguments as servers beside OpenAI send them, and leaves other kinds
   expect(await answerOpenAiChat(surface, undefined)).toEqual([]);
 });
 
-test("cuts a description that Chat Completions would refuse", async () => {
+test("cuts a description that is too long for Chat Completions", async () => {
   const description = "Long. ".repeat(500);
   qm.register({
     name: "long",
@@ -358,7 +358,7 @@ test("cuts a description that Chat Completions would refuse", async () => {
   expect(responses?.description).toBe(description.trim());
 });
 
-test("gives an AI SDK program the whole result, and a LangChain program the whole answer", async () => {
+test("returns the whole result to AI SDK and LangChain programs", async () => {
   const surface = await qm.surface({}, "flat");
   const options = { toolCallId: "c1", messages: [] };
   const dump = toLangChainTools(surface).find(({ name }) => name === "tool__dump");
@@ -371,21 +371,21 @@ test("gives an AI SDK program the whole result, and a LangChain program the whol
   expect(message).toMatchObject({ tool_call_id: "c1", status: "success", artifact: whole });
 });
 
-/** A call of an action as a model makes it through a surface. */
-function wrapped(kind: SurfaceKind, action: string, args: JsonObject): ScriptedCall {
+/** An action call as the model sends it through a surface. */
+function createCall(kind: SurfaceKind, action: string, args: JsonObject): ScriptedCall {
   return kind === "universal"
     ? { name: "invoke_action", args: { action_name: action, args } }
     : { name: toWireName(action), args };
 }
 
-/** OpenAI has no field for failure, so there the text alone must tell. */
+/** OpenAI has no field for failure, so only the text reports it there. */
 function expectAnswer(answer: ShownAnswer | undefined, ok: boolean, ...parts: readonly string[]): void {
   expect(answer?.failed ?? !ok).toBe(!ok);
   for (const part of parts) expect(answer?.text).toContain(part);
 }
 
-/** Every call of a session, as `action status via`, sorted because the calls of one step run together. */
-async function ledgerOf(session: string): Promise<readonly string[]> {
+/** Every call of a session, as `action status via`, sorted because the calls of one step run in parallel. */
+async function readCalls(session: string): Promise<readonly string[]> {
   const received = await qm.ledger.read({ session, type: "call.received" });
   const ended = await qm.ledger.read({ session, type: "call.ended" });
   return received

@@ -26,8 +26,8 @@ async function workspaceWith(config: object): Promise<Workspace> {
 
 const server = { command: process.execPath, args: [everything] };
 
-/** All that a gateway would show a caller of its servers. */
-function shown({ servers, quartermaster }: Workspace, actor: string) {
+/** Everything the gateway shows a caller about its servers. */
+function listVisible({ servers, quartermaster }: Workspace, actor: string) {
   const upstream = createServerUpstream(servers, quartermaster);
   const caller = { actor, session: "s" };
   return {
@@ -38,7 +38,7 @@ function shown({ servers, quartermaster }: Workspace, actor: string) {
   };
 }
 
-describe("a server that is hidden from a caller", () => {
+describe("a server hidden from the caller", () => {
   const actors = { default: { tools: ["file__*", "mcp__*"] }, other: { tools: ["mcp__*"] } };
   const policy = {
     rules: [
@@ -49,7 +49,7 @@ describe("a server that is hidden from a caller", () => {
       },
     ],
   };
-  const told = async ({ quartermaster }: Workspace, actor: string) => {
+  const collectAnswers = async ({ quartermaster }: Workspace, actor: string) => {
     const caller = { actor, session: "s" };
     const surface = await quartermaster.surface(caller);
     const asked = [
@@ -73,15 +73,15 @@ describe("a server that is hidden from a caller", () => {
       workspaceWith(base),
     ]);
 
-    expect(await told(withIt, "default")).toBe(await told(without, "default"));
+    expect(await collectAnswers(withIt, "default")).toBe(await collectAnswers(without, "default"));
     expect(withIt.quartermaster.names({ actor: "other" })).toContain("mcp__list_servers");
   });
 });
 
-describe("what a gateway passes on of a server", () => {
+describe("a gateway", () => {
   const nothing = { tools: [], resources: 0, templates: 0, prompts: 0 };
 
-  test("is what the caller may use, of tools, resources, templates and prompts alike", async () => {
+  test("passes on only the tools, resources, templates and prompts that the caller may use", async () => {
     const workspace = await workspaceWith({
       servers: { everything: server },
       actors: {
@@ -93,16 +93,20 @@ describe("what a gateway passes on of a server", () => {
       },
     });
 
-    const all = shown(workspace, "default");
+    const all = listVisible(workspace, "default");
     expect(all.tools).toContain("get-sum");
     expect(Math.min(all.resources, all.templates, all.prompts)).toBeGreaterThan(0);
-    expect(shown(workspace, "nobody")).toEqual(nothing);
-    expect(shown(workspace, "caller")).toEqual({ ...nothing, tools: ["echo"] });
-    expect(shown(workspace, "reader")).toEqual({ ...nothing, resources: all.resources, templates: all.templates });
-    expect(shown(workspace, "prompter")).toEqual({ ...nothing, prompts: all.prompts });
+    expect(listVisible(workspace, "nobody")).toEqual(nothing);
+    expect(listVisible(workspace, "caller")).toEqual({ ...nothing, tools: ["echo"] });
+    expect(listVisible(workspace, "reader")).toEqual({
+      ...nothing,
+      resources: all.resources,
+      templates: all.templates,
+    });
+    expect(listVisible(workspace, "prompter")).toEqual({ ...nothing, prompts: all.prompts });
   });
 
-  test("shows of a tool what a person has accepted, and nothing beside it", async () => {
+  test("passes on only the accepted definition of a tool", async () => {
     const { servers, quartermaster } = await workspaceWith({ servers: { everything: server } });
     const offer = servers.manifests.offer("everything");
     const [tool] = offer?.tools ?? [];

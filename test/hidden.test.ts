@@ -17,7 +17,7 @@ import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthro
 import { toLangChainTools } from "../src/surface/exports/langchain.ts";
 import { toOpenAiChatTools, toOpenAiResponsesTools } from "../src/surface/exports/openai.ts";
 
-/** One action that must not be known to anybody here, and a world of others around it. */
+/** One hidden action among several visible ones. */
 const SECRET = "vault__open_treasury";
 const WORDS = /treasury|vault/i;
 
@@ -38,7 +38,7 @@ const make = (name: string, more: object = {}) => {
   });
 };
 
-function providersOf(actions: readonly ReturnType<typeof make>[]): QuartermasterOptions["providers"] {
+function toProviders(actions: readonly ReturnType<typeof make>[]): QuartermasterOptions["providers"] {
   const categories = [...new Set(actions.map(({ category }) => category))];
   return categories.map((category) => ({
     category,
@@ -47,7 +47,7 @@ function providersOf(actions: readonly ReturnType<typeof make>[]): Quartermaster
   }));
 }
 
-/** Each way to hide it. */
+/** Every way to hide the action. */
 const hidings: Record<string, PolicyOptions> = {
   denied: { tools: { denied: [SECRET] } },
   "denied by glob": { tools: { denied: ["vault__*"] } },
@@ -60,7 +60,7 @@ const hidings: Record<string, PolicyOptions> = {
   "actor list": { actors: [{ name: "default", tools: names }] },
 };
 
-/** What a caller may write in the hope of finding it. */
+/** Names a caller may guess for the hidden action. */
 const guesses = [
   SECRET,
   "vault.open_treasury",
@@ -73,7 +73,7 @@ const guesses = [
   "treasury",
 ];
 
-/** What a caller may search for in the hope of finding it, and what must come out the same without it. */
+/** Queries a caller may try. Each must return the same results with and without the hidden action. */
 const queries = [
   ...guesses,
   "open the treasury",
@@ -86,7 +86,7 @@ const queries = [
   "path",
 ];
 
-/** Every place where a caller is told something. A new surface gets a line here. */
+/** Every place that returns something to a caller. Add a line here for each new surface. */
 const places: Record<string, (qm: Quartermaster) => unknown> = {
   "list, all pages": (qm) => Array.from({ length: 5 }, (_, page) => qm.list({ offset: page * 2, limit: 2 })),
   "list by category": (qm) =>
@@ -159,39 +159,39 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((qm) => qm.close()));
 });
 
-async function counter(
+async function createQm(
   withSecret: boolean,
   policy: PolicyOptions,
   { surface = {}, search = {} }: Pick<QuartermasterOptions, "surface" | "search"> = {},
 ): Promise<Quartermaster> {
   const actions = [...names, ...(withSecret ? [SECRET] : [])].map((name) => make(name));
-  const qm = await createQuartermaster({ providers: providersOf(actions) ?? [], policy, surface, search });
+  const qm = await createQuartermaster({ providers: toProviders(actions) ?? [], policy, surface, search });
   open.push(qm);
   return qm;
 }
 
 describe.each(Object.keys(hidings))("hidden by %s", (hiding) => {
-  test.each(Object.keys(places))("%s answers as if it did not exist", async (place) => {
+  test.each(Object.keys(places))("%s treats the action as nonexistent", async (place) => {
     const policy = hidings[hiding] ?? {};
-    const [withIt, without] = await Promise.all([counter(true, policy), counter(false, policy)]);
+    const [withIt, without] = await Promise.all([createQm(true, policy), createQm(false, policy)]);
 
-    const answered = told(await places[place]?.(withIt));
-    const answeredWithout = told(await places[place]?.(without));
+    const answered = serialize(await places[place]?.(withIt));
+    const answeredWithout = serialize(await places[place]?.(without));
 
     expect(answered).toBe(answeredWithout);
     expect(guesses.reduce((text, guess) => text.replaceAll(guess, ""), answered)).not.toContain(SECRET);
   });
 });
 
-interface Searching {
+interface SearchSetup {
   readonly embedder: Embedder;
-  /** Short where the embedder never answers. Elsewhere a busy machine must not reach it. */
+  /** Short for the embedder that never answers. For the others, even a busy machine must not reach it. */
   readonly embedderTimeoutMs?: number;
   after?(qm: Quartermaster): Promise<unknown>;
 }
 
-/** How far search by meaning may be. */
-const embedders: Record<string, () => Searching> = {
+/** The states of the semantic index. */
+const embedders: Record<string, () => SearchSetup> = {
   built: () => ({ embedder: wordEmbedder(), after: (qm) => qm.embeddings.build() }),
   "being built": () => ({ embedder: wordEmbedder("slow", () => new Promise(() => {})), embedderTimeoutMs: 20 }),
   "failing, with the texts in its message": () => ({
@@ -202,26 +202,26 @@ const embedders: Record<string, () => Searching> = {
   }),
 };
 
-const searching = Object.keys(places).filter((place) => /search|hints|list|deferring/.test(place));
+const searchPlaces = Object.keys(places).filter((place) => /search|hints|list|deferring/.test(place));
 
 describe.each(Object.keys(embedders))("with vectors %s", (state) => {
-  async function toldBy(withSecret: boolean, place: string): Promise<string> {
+  async function collectAnswer(withSecret: boolean, place: string): Promise<string> {
     const { after, embedderTimeoutMs = 10_000, embedder } = embedders[state]?.() ?? { embedder: wordEmbedder() };
     const search = { embedder, embedderTimeoutMs };
-    const qm = await counter(withSecret, { tools: { denied: [SECRET] } }, { search });
+    const qm = await createQm(withSecret, { tools: { denied: [SECRET] } }, { search });
     await after?.(qm);
-    return told(await places[place]?.(qm));
+    return serialize(await places[place]?.(qm));
   }
 
-  test.each(searching)("%s answers as if what is hidden did not exist", async (place) => {
-    const [withIt, without] = await Promise.all([toldBy(true, place), toldBy(false, place)]);
+  test.each(searchPlaces)("%s treats the hidden action as nonexistent", async (place) => {
+    const [withIt, without] = await Promise.all([collectAnswer(true, place), collectAnswer(false, place)]);
 
     expect(withIt).toBe(without);
     expect(withIt).not.toContain("Opens the treasury");
   });
 });
 
-/** What a universal surface shows beside its constant tools. */
+/** Options that add tools to a surface's constant ones. */
 const shortcuts: Record<string, NonNullable<QuartermasterOptions["surface"]>> = {
   enum: { selection: "enum" },
   promotion: { selection: "promote" },
@@ -242,11 +242,11 @@ async function shownAfterUse(qm: Quartermaster): Promise<string> {
 }
 
 describe.each(Object.keys(shortcuts))("tools shown by %s", (shortcut) => {
-  test.each(Object.keys(hidings))("are the same without what is hidden by %s", async (hiding) => {
+  test.each(Object.keys(hidings))("do not depend on an action hidden by %s", async (hiding) => {
     const policy = hidings[hiding] ?? {};
     const [withIt, without] = await Promise.all([
-      counter(true, policy, { surface: shortcuts[shortcut] ?? {} }),
-      counter(false, policy, { surface: shortcuts[shortcut] ?? {} }),
+      createQm(true, policy, { surface: shortcuts[shortcut] ?? {} }),
+      createQm(false, policy, { surface: shortcuts[shortcut] ?? {} }),
     ]);
 
     const shown = await shownAfterUse(withIt);
@@ -256,12 +256,12 @@ describe.each(Object.keys(shortcuts))("tools shown by %s", (shortcut) => {
     expect(shown).toContain("doc__open");
   });
 
-  test("would show it, were it not hidden", async () => {
-    expect(await shownAfterUse(await counter(true, {}, { surface: shortcuts[shortcut] ?? {} }))).toContain(SECRET);
+  test("include the action when it is visible", async () => {
+    expect(await shownAfterUse(await createQm(true, {}, { surface: shortcuts[shortcut] ?? {} }))).toContain(SECRET);
   });
 });
 
-test("a specialist's tool is as hidden from every other actor", async () => {
+test("hides a specialist's tool from every other actor", async () => {
   const register = (qm: Quartermaster) =>
     qm.register({
       name: "open_treasury",
@@ -276,11 +276,11 @@ test("a specialist's tool is as hidden from every other actor", async () => {
     { name: "default", tools: ["*"] },
     { name: "treasurer", tools: ["open_treasury"] },
   ];
-  const [withIt, without] = await Promise.all([counter(false, { actors }), counter(false, { actors })]);
+  const [withIt, without] = await Promise.all([createQm(false, { actors }), createQm(false, { actors })]);
   register(withIt);
 
   for (const place of Object.keys(places)) {
-    expect(told(await places[place]?.(withIt)), place).toBe(told(await places[place]?.(without)));
+    expect(serialize(await places[place]?.(withIt)), place).toBe(serialize(await places[place]?.(without)));
   }
   expect(withIt.list({}, { actor: "treasurer" }).items.map(({ qualified_name }) => qualified_name)).toEqual([
     "tool__open_treasury",
@@ -288,37 +288,37 @@ test("a specialist's tool is as hidden from every other actor", async () => {
 });
 
 describe("approval__*", () => {
-  const asking = (qm: Quartermaster, actor = "default") =>
+  const listApprovalActions = (qm: Quartermaster, actor = "default") =>
     qm.names({ actor }).filter((name) => /^approval__/.test(name));
   const actors = [
     { name: "default", tools: ["doc__*", "approval__*"] },
     { name: "treasurer", tools: ["vault__*", "approval__*"] },
   ];
 
-  test("is shown only to the actor that sees an action that asks", async () => {
-    const qm = await counter(true, { actors });
+  test("is shown only to an actor that sees an action requiring approval", async () => {
+    const qm = await createQm(true, { actors });
 
-    expect(asking(qm)).toEqual([]);
-    expect(asking(qm, "treasurer")).toEqual(["approval__await", "approval__list", "approval__withdraw"]);
+    expect(listApprovalActions(qm)).toEqual([]);
+    expect(listApprovalActions(qm, "treasurer")).toEqual(["approval__await", "approval__list", "approval__withdraw"]);
     expect(await qm.invoke("approval__list", {})).toMatchObject({ error: { code: "unknown_action" } });
     expect(qm.explain("approval__list")).toMatchObject({ visible: false, decision: "deny" });
     expect(qm.explain("approval__list", { actor: "treasurer" })).toMatchObject({ visible: true });
   });
 
-  test("is hidden when the only rule that asks is about a hidden action", async () => {
+  test("is hidden when the only ask rule covers a hidden action", async () => {
     const rules = [{ rule: "tool.category == 'vault'", effect: "ask" } as const];
 
-    expect(asking(await counter(true, { actors, rules }))).toEqual([]);
+    expect(listApprovalActions(await createQm(true, { actors, rules }))).toEqual([]);
   });
 
-  test("is shown when a rule about arguments may ask", async () => {
+  test("is shown when an ask rule depends on arguments", async () => {
     const rules = [{ rule: "args.path == 'x'", effect: "ask" } as const];
 
-    expect(asking(await counter(false, { actors, rules }))).toHaveLength(3);
+    expect(listApprovalActions(await createQm(false, { actors, rules }))).toHaveLength(3);
   });
 });
 
-test("what runs a hidden operation is as hidden", async () => {
+test("hides a resource whose operation is hidden", async () => {
   const policy = { tools: { denied: [SECRET] } };
   const key = defineResource("key", {
     entry: "to_the_treasury",
@@ -326,20 +326,20 @@ test("what runs a hidden operation is as hidden", async () => {
     target: actionName("vault", "open_treasury"),
     transform: { set: { path: "$entry" } },
   });
-  const [withIt, without] = await Promise.all([counter(true, policy), counter(false, policy)]);
+  const [withIt, without] = await Promise.all([createQm(true, policy), createQm(false, policy)]);
   withIt.catalog.provide({ category: "key", capability: "test", list: () => [key] });
 
   for (const place of Object.keys(places)) {
-    expect(told(await places[place]?.(withIt)), place).toBe(told(await places[place]?.(without)));
+    expect(serialize(await places[place]?.(withIt)), place).toBe(serialize(await places[place]?.(without)));
   }
   expect(await withIt.invoke("key__to_the_treasury", {})).toMatchObject({ error: { code: "unknown_action" } });
 });
 
-test("the places would tell, were it not hidden", async () => {
-  const qm = await counter(true, {});
+test("every place reveals the action when it is visible", async () => {
+  const qm = await createQm(true, {});
 
   for (const place of Object.keys(places)) {
-    const answered = told(await places[place]?.(qm));
+    const answered = serialize(await places[place]?.(qm));
     expect(
       WORDS.test(guesses.reduce((text, guess) => text.replaceAll(guess, ""), answered)) ||
         answered.includes(SECRET) ||
@@ -350,8 +350,8 @@ test("the places would tell, were it not hidden", async () => {
   }
 });
 
-test("an allowlist leaves the discovery tools where they are", async () => {
-  const qm = await counter(false, { tools: { allowed: ["doc__list"], requireTags: ["common"] } });
+test("an allowlist does not remove the discovery tools", async () => {
+  const qm = await createQm(false, { tools: { allowed: ["doc__list"], requireTags: ["common"] } });
 
   expect((await qm.surface()).tools.map(({ name }) => name)).toEqual([
     "describe_action",
@@ -380,7 +380,7 @@ function withoutIds(outcome: object): object {
   return rest;
 }
 
-/** What was told, but for the ids that each call has of its own. */
-function told(answers: unknown): string {
+/** Serializes answers without their call ids. */
+function serialize(answers: unknown): string {
   return JSON.stringify(answers, (key, value) => (key === "callId" ? undefined : value));
 }

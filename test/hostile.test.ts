@@ -24,7 +24,7 @@ function expectSound(outcome: Outcome): void {
 const sound = { description: "Does something.", handler: () => "ran", scope: "generalist", effect: "pure" } as const;
 
 describe("1,000 random registrations and calls", () => {
-  // Mostly sound, each part now and then anything at all.
+  // Mostly valid values. Each part is sometimes replaced by an arbitrary value.
   const often = <T>(usual: fc.Arbitrary<T>) =>
     fc.oneof({ weight: 8, arbitrary: usual as fc.Arbitrary<unknown> }, { weight: 1, arbitrary: fc.anything() });
   const type = fc.constantFrom("string", "number", "integer", "boolean", "array", "object", "null");
@@ -75,7 +75,7 @@ describe("1,000 random registrations and calls", () => {
     fc.string(),
   );
 
-  test("never throw out of invoke(), and every one of them is in the ledger", async () => {
+  test("never make invoke() throw, and each call is recorded in the ledger", async () => {
     await fc.assert(
       fc.asyncProperty(tool, name, args, async (registration, asked, given) => {
         const qm = await createQuartermaster({ limits: { timeoutMs: 2_000 } });
@@ -139,7 +139,7 @@ describe("200 hostile names", () => {
     `${part}.${part}`,
   ]);
 
-  test(`${names.length} of them end in a clear error, whatever they hold`, async () => {
+  test(`${names.length} names resolve to the registered tool or fail with unknown_action`, async () => {
     const qm = await createQuartermaster();
     qm.register({ ...sound, name: "one", inputSchema: { type: "object" }, effect: "write" });
     expect(names.length).toBeGreaterThanOrEqual(200);
@@ -149,7 +149,7 @@ describe("200 hostile names", () => {
       expectSound(outcome);
       if (outcome.status === "done") expect(outcome.action).toBe("tool__one");
       else expect(outcome).toMatchObject({ error: { code: "unknown_action" } });
-      // Nothing that could rewrite a terminal or a log comes back.
+      // The answer has no control characters that could rewrite a terminal or a log.
       expect(outcome.value).not.toMatch(/[\p{Cc}\p{Cf}]/u);
     }
     expect((await qm.ledger.verify()).broken).toEqual([]);
@@ -158,7 +158,7 @@ describe("200 hostile names", () => {
 });
 
 describe("200 hostile schemas", () => {
-  const nested = (depth: number, wrap: (inner: JsonSchema) => JsonSchema): JsonSchema => {
+  const nestSchema = (depth: number, wrap: (inner: JsonSchema) => JsonSchema): JsonSchema => {
     let schema: JsonSchema = { type: "string" };
     for (let level = 0; level < depth; level++) schema = wrap(schema);
     return { type: "object", properties: { a: schema } };
@@ -199,9 +199,9 @@ describe("200 hostile schemas", () => {
     ...patterns.map((pattern) => ({ type: "object", properties: { a: { type: "string", pattern } } })),
     ...patterns.map((pattern) => ({ type: "object", patternProperties: { [pattern]: { type: "number" } } })),
     ...sizes.flatMap((size) => [
-      nested(size, (inner) => ({ type: "object", properties: { a: inner } })),
-      nested(size, (inner) => ({ anyOf: [inner, inner] })),
-      nested(Math.min(size, 14), (inner) => ({ allOf: [inner, inner] })),
+      nestSchema(size, (inner) => ({ type: "object", properties: { a: inner } })),
+      nestSchema(size, (inner) => ({ anyOf: [inner, inner] })),
+      nestSchema(Math.min(size, 14), (inner) => ({ allOf: [inner, inner] })),
       { type: "object", properties: Object.fromEntries(Array.from({ length: size }, (_, index) => [`p${index}`, {}])) },
       { type: "object", enum: Array.from({ length: size }, (_, index) => ({ index })) },
       { type: "object", properties: { a: { type: "array", uniqueItems: true, minItems: size } } },
@@ -235,7 +235,7 @@ describe("200 hostile schemas", () => {
   const quartermasters: Quartermaster[] = [];
   afterAll(() => Promise.all(quartermasters.map((qm) => qm.close())));
 
-  test(`${schemas.length} of them are refused, or decide within bounds what fits`, async () => {
+  test(`${schemas.length} schemas are rejected, or validate within limits`, async () => {
     const qm = await createQuartermaster();
     quartermasters.push(qm);
     expect(schemas.length).toBeGreaterThanOrEqual(200);

@@ -17,14 +17,14 @@ import { findCompiled } from "./support/compiled.ts";
 const ROUNDS = 8;
 const PROCESSES = ["a", "b"];
 
-test("processes killed while they write keep all they have acknowledged, and nothing by halves", async () => {
+test("processes killed while writing keep every acknowledged write and leave no partial ones", async () => {
   const path = join(temporaryFolder(), "store.db");
   const acknowledged: Acknowledged[] = [];
 
   for (let round = 0; round < ROUNDS; round++) {
     const before = acknowledged.length;
     const enough = before + 1 + Math.floor(Math.random() * 80);
-    await killedAfter(enough, path, round, acknowledged);
+    await killAfter(enough, path, round, acknowledged);
     expect(acknowledged.length).toBeGreaterThan(before);
     await check(path, acknowledged);
   }
@@ -33,8 +33,8 @@ test("processes killed while they write keep all they have acknowledged, and not
   expect([...kinds].sort()).toEqual(["complete", "group", "portion", "replaced", "replacing", "saved"]);
 }, 180_000);
 
-/** Starts the processes, and kills them all as soon as the lines of all of them are so many. */
-async function killedAfter(enough: number, path: string, round: number, lines: Acknowledged[]): Promise<void> {
+/** Starts the processes and kills them all once `lines` has `enough` entries. */
+async function killAfter(enough: number, path: string, round: number, lines: Acknowledged[]): Promise<void> {
   const script = findCompiled(new URL("infospace-crash/writing-process.ts", import.meta.url));
   const children = PROCESSES.map((name) =>
     spawn(process.execPath, [script, path, `${name}${round}`], {
@@ -50,7 +50,7 @@ async function killedAfter(enough: number, path: string, round: number, lines: A
       if (lines.length >= enough) for (const each of children) each.kill("SIGKILL");
     });
   }
-  // Not "exit": what a process printed last may come after it.
+  // Wait for "close", not "exit": the last output may arrive after "exit".
   const ends = await Promise.all(children.map((child) => once(child, "close")));
   expect(ends.map(([, signal]) => signal)).toEqual(PROCESSES.map(() => "SIGKILL"));
 }
@@ -86,7 +86,7 @@ async function checkAcknowledged(store: InfospaceStore, acknowledged: readonly A
       case "portion":
       case "complete": {
         const collection = await store.collection(line.id);
-        // Gone only where what it held is the next version of another.
+        // A collection may be missing only if its items became the next version of another one.
         if (collection === undefined) expect((await store.collection(line.into ?? 0))?.version).toBe(2);
         if (collection === undefined || collection.version > 1) break;
         if (line.what === "complete") expect(collection.complete).toBe(true);
@@ -104,7 +104,7 @@ async function checkAcknowledged(store: InfospaceStore, acknowledged: readonly A
   }
 }
 
-/** Every version of every note is whole, and groups are all there or not at all. */
+/** Every version of every note is intact, and each group is stored completely or not at all. */
 async function checkNotes(store: InfospaceStore, notes: readonly NoteFacts[]): Promise<void> {
   const groups = new Map<string, number>();
   for (const { id, version, partOf, origin } of notes) {
@@ -115,20 +115,20 @@ async function checkNotes(store: InfospaceStore, notes: readonly NoteFacts[]): P
     );
     for (let each = 1; each <= version; each++) {
       const said = await store.noteVersion(id, each);
-      expect(hashOf(said?.content)).toBe(said?.hash);
+      expect(computeHash(said?.content)).toBe(said?.hash);
     }
   }
   expect([...groups].filter(([, count]) => count !== GROUP)).toEqual([]);
 }
 
-/** It holds whole portions, all of them where it says that it is complete, and is saved with all in it or not at all. */
+/** A collection holds whole portions, and all of them if it is complete. Saving covers all of its items or none. */
 async function checkCollection(store: InfospaceStore, collection: Collection): Promise<void> {
   const { id, version, count, bytes, complete, expiresAt, reach } = collection;
   const items = await allItems(store, id);
   expect(items.map(({ content }) => content)).toEqual(Array.from({ length: count }, (_, n) => ({ n })));
   expect(items.reduce((sum, item) => sum + item.bytes, 0)).toBe(bytes);
   expect(count % PORTION).toBe(0);
-  for (const { content, hash: kept } of items) expect(hashOf(content)).toBe(kept);
+  for (const { content, hash: stored } of items) expect(computeHash(content)).toBe(stored);
   if (complete) expect([2 * PORTION, PORTIONS * PORTION]).toContain(count);
   if (version === 2) expect(await allItems(store, id, 1)).toHaveLength(PORTIONS * PORTION);
   const facts = await store.notes(items.map((item) => item.id));
@@ -150,7 +150,7 @@ async function everyNote(store: InfospaceStore): Promise<readonly NoteFacts[]> {
   }
 }
 
-function hashOf(content: unknown): string {
+function computeHash(content: unknown): string {
   const isFile = typeof content === "object" && content !== null && "base64" in content;
   return hash("sha256", isFile ? Buffer.from(String(content.base64), "base64") : JSON.stringify(content));
 }

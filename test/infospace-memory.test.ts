@@ -8,12 +8,12 @@ import { expect, onTestFinished, test } from "vitest";
 import { findCompiled } from "./support/compiled.ts";
 
 const DATA = 100 * 1000 * 1000;
-/** Less than the data, with the program in it: whoever held all of it would not get to the end. */
+/** Smaller than the data, so a process that holds all of it runs out of memory. */
 const HEAP_MB = 96;
-/** Of the data, how much the process may grow by at its peak. */
-const MOST = 0.5;
+/** The allowed peak growth of the process, as a fraction of the data. */
+const MAX_GROWTH = 0.5;
 
-test("100 MB of JSON lines become a collection and are narrowed without being held in memory", async () => {
+test("streams 100 MB of JSON lines into a collection and narrows it without holding it in memory", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const script = findCompiled(new URL("fixtures/streaming-process.ts", import.meta.url));
@@ -32,8 +32,8 @@ test("100 MB of JSON lines become a collection and are narrowed without being he
   const { before, afterKeeping, after, ...counts } = JSON.parse(printed) as Record<string, number>;
   expect(counts.bytes).toBeGreaterThan(DATA * 0.99);
   expect(counts).toMatchObject({ count: 203_790, projected: 203_790, filtered: 2_101, head: 100 });
-  expect(ratio(before, afterKeeping), "while it was kept").toBeLessThan(MOST);
-  expect(ratio(before, after), "while it was narrowed").toBeLessThan(MOST);
+  expect(ratio(before, afterKeeping), "while it was kept").toBeLessThan(MAX_GROWTH);
+  expect(ratio(before, after), "while it was narrowed").toBeLessThan(MAX_GROWTH);
 }, 300_000);
 
 function ratio(before = 0, after = 0): number {

@@ -4,13 +4,13 @@ import { closeWorlds, keptPeople, me, posting, type World, world } from "./fixtu
 
 afterEach(closeWorlds);
 
-describe("values that a model has only tokens for", () => {
+describe("private values that the model sees as tokens", () => {
   async function token(w: World): Promise<string> {
     const outcome = await w.call("tool__contact");
     return (JSON.parse(outcome.value) as { readonly email: string }).email;
   }
 
-  test("stay tokens in notes, whatever is done with them, and are values where something else is called", async () => {
+  test("stay tokens in notes and become values only when another action is called", async () => {
     const w = await world();
     const email = await token(w);
     const note = await w.done("infospace__create-note", { value: { to: email } });
@@ -32,7 +32,7 @@ describe("values that a model has only tokens for", () => {
     expect(w.got).toEqual([{ to: "ann@private.example" }, { to: "ann@private.example" }]);
   });
 
-  test("are not told in what a person is shown before they agree, however they got there", async () => {
+  test("appear in the approval preview but not in the answer to the model", async () => {
     const w = await world({ providers: [{ category: "post", capability: "post", list: () => [posting] }] });
     const note = await w.done("infospace__create-note", { value: await token(w) });
 
@@ -45,23 +45,23 @@ describe("values that a model has only tokens for", () => {
   });
 });
 
-describe("access follows the handle", () => {
+describe("access to a handle", () => {
   const others: readonly [string, CallerOptions, CallerOptions][] = [
     ["another session", { session: "mine" }, { session: "yours" }],
     ["another user", { session: "s", user: { id: "ann" } }, { session: "s", user: { id: "bob" } }],
-    ["nobody in particular", { session: "s", user: { id: "ann" } }, { session: "s" }],
+    ["a caller without a user", { session: "s", user: { id: "ann" } }, { session: "s" }],
     ["another tenant", { session: "s", tenant: "a" }, { session: "s", tenant: "b" }],
-    ["no tenant", { session: "s", tenant: "a" }, { session: "s" }],
+    ["a caller without a tenant", { session: "s", tenant: "a" }, { session: "s" }],
   ];
 
-  test.each(others)("and %s is told just what is told of what is not there", async (_who, owner, other) => {
+  test.each(others)("gives %s the same answer as for a nonexistent handle", async (_who, owner, other) => {
     const w = await world();
     const handle = await keptPeople(w, owner);
     const hidden = async (name: string, args: object) => {
       const outcome = await w.call(name, args, other);
       return JSON.stringify([outcome.status, outcome.status === "done" ? outcome.data : outcome.reason]);
     };
-    const absent = (told: string) => told.replaceAll(handle, "collection__404");
+    const absent = (answer: string) => answer.replaceAll(handle, "collection__404");
 
     for (const [name, args] of [
       [handle, {}],
@@ -86,7 +86,7 @@ describe("access follows the handle", () => {
     expect(await w.call("infospace__size", { target: handle }, owner)).toMatchObject({ data: { count: 200 } });
   });
 
-  test("saved for the actor it is reached from every session, for the tenant by everybody in it", async () => {
+  test("extends to all sessions of the actor, or to the whole tenant, when it is saved with that reach", async () => {
     const w = await world({
       policy: {
         actors: [
@@ -97,18 +97,18 @@ describe("access follows the handle", () => {
     });
     const caller = { session: "mine", tenant: "t", user: { id: "ann" } };
     const handle = await keptPeople(w, caller);
-    const reached = async (who: CallerOptions) => (await w.call("infospace__size", { target: handle }, who)).status;
+    const readStatus = async (who: CallerOptions) => (await w.call("infospace__size", { target: handle }, who)).status;
 
     await w.done("infospace__save", { target: handle }, caller);
-    expect(await reached({ ...caller, session: "later" })).toBe("done");
-    expect(await reached({ ...caller, session: "later", actor: "other" })).toBe("failed");
-    expect(await reached({ ...caller, user: { id: "bob" } })).toBe("failed");
+    expect(await readStatus({ ...caller, session: "later" })).toBe("done");
+    expect(await readStatus({ ...caller, session: "later", actor: "other" })).toBe("failed");
+    expect(await readStatus({ ...caller, user: { id: "bob" } })).toBe("failed");
     await w.done("infospace__save", { target: handle, reach: "tenant" }, caller);
-    expect(await reached({ session: "x", tenant: "t", actor: "other", user: { id: "bob" } })).toBe("done");
-    expect(await reached({ ...caller, tenant: "u" })).toBe("failed");
+    expect(await readStatus({ session: "x", tenant: "t", actor: "other", user: { id: "bob" } })).toBe("done");
+    expect(await readStatus({ ...caller, tenant: "u" })).toBe("failed");
   });
 
-  test("goes by the policy: what is denied by name, tag rule or actor cannot be used by its handle either", async () => {
+  test("is denied by policy rules wherever the handle is used", async () => {
     const w = await world();
     const handle = await keptPeople(w);
     const one = await w.done("infospace__create-note", { value: "x" });
@@ -122,7 +122,7 @@ describe("access follows the handle", () => {
   });
 });
 
-test("every rule binds what map and apply run, item by item", async () => {
+test("map and apply check every rule for each item", async () => {
   const w = await world({
     policy: {
       rules: [
@@ -146,10 +146,10 @@ test("every rule binds what map and apply run, item by item", async () => {
   expect(hidden).toMatchObject({ error: { suggestions: expect.not.arrayContaining(["tool__mail"]) } });
 });
 
-describe("what a person must agree to", () => {
+describe("approval rules", () => {
   const ask = (rule: string) => ({ policy: { rules: [{ rule, effect: "ask" as const }] } });
 
-  test("loading: a handle is of no use anywhere until then, because nobody can be asked about half a call", async () => {
+  test("deny every use of a handle when loading it requires approval", async () => {
     const w = await world();
     const handle = await keptPeople(w);
     w.qm.usePolicy(ask("tool.name == 'infospace__load'").policy);
@@ -160,7 +160,7 @@ describe("what a person must agree to", () => {
     expect(w.got).toEqual([]);
   });
 
-  test("more than anybody can read is refused before anybody is asked", async () => {
+  test("reject arguments too large to review before asking", async () => {
     const w = await world(ask("tool.name == 'tool__take'"));
     const { handle } = await w.done("infospace__create-note", { value: "x".repeat(600_000) });
 
@@ -171,7 +171,7 @@ describe("what a person must agree to", () => {
   });
 });
 
-test("what is put in the place of handles may be longer than what is given, also for what is called inside", async () => {
+test("filled arguments may exceed the limit for given arguments, also in nested calls", async () => {
   const w = await world();
   const { handle } = await w.done("infospace__create-note", { value: "x".repeat(700_000) });
 
@@ -180,9 +180,9 @@ test("what is put in the place of handles may be longer than what is given, also
   expect(JSON.stringify(w.got).length).toBeGreaterThan(1_400_000);
 });
 
-test("a collection that did not come to its end is not taken for whole", async () => {
+test("does not treat an incomplete collection as whole", async () => {
   const w = await world();
-  async function* breaking() {
+  async function* yieldThenThrow() {
     for (let n = 0; n < 3; n++) yield { content: n };
     throw new Error("the source broke");
   }
@@ -190,7 +190,7 @@ test("a collection that did not come to its end is not taken for whole", async (
   const onProgress = (begun: string) => {
     handle = begun;
   };
-  await expect(w.qm.notes.collect(breaking(), { onProgress }, me)).rejects.toThrow("the source broke");
+  await expect(w.qm.notes.collect(yieldThenThrow(), { onProgress }, me)).rejects.toThrow("the source broke");
 
   expect(await w.call("tool__take", { any: { $from: handle } })).toMatchObject({ error: { code: "conflict" } });
   expect(await w.done("infospace__filter-structured", { target: handle, where: "item >= 0" })).toMatchObject({
@@ -199,7 +199,7 @@ test("a collection that did not come to its end is not taken for whole", async (
   });
 });
 
-test("a specialist's work is written down with what handles led to", async () => {
+test("records a specialist's call with its filled arguments", async () => {
   const w = await world({
     policy: { actors: [{ name: "default", tools: ["*", "tool__ship"] }] },
   });
@@ -220,11 +220,11 @@ test("a specialist's work is written down with what handles led to", async () =>
   expect(events.map(({ data }) => data)).toMatchObject([{ args: { order: 5 } }]);
 });
 
-describe("what somebody shares", () => {
+describe("a shared note or collection", () => {
   const ann = { session: "a", tenant: "t", user: { id: "ann" } };
   const bob = { session: "b", tenant: "t", user: { id: "bob" } };
 
-  async function shared(w: World): Promise<string> {
+  async function createShared(w: World): Promise<string> {
     const { handle } = await w.done(
       "infospace__create-collection",
       { items: [{ n: 1 }, { n: 2 }], name: "board" },
@@ -234,9 +234,9 @@ describe("what somebody shares", () => {
     return String(handle);
   }
 
-  test("others use, and nobody but they change it", async () => {
+  test("can be used by others but changed only by its owner", async () => {
     const w = await world();
-    const target = await shared(w);
+    const target = await createShared(w);
 
     for (const [name, args] of [
       ["infospace__remove", { target }],
@@ -250,12 +250,12 @@ describe("what somebody shares", () => {
     expect(await w.done("infospace__remove", { target }, ann)).toMatchObject({ removed: { collections: 1 } });
   });
 
-  test("shows others what it is, and not what it was before", async () => {
+  test("shows others only its current version", async () => {
     const w = await world();
     const { handle } = await w.done("infospace__create-note", { value: "draft with the salary", name: "letter" }, ann);
     await w.done("infospace__create-note", { value: "letter", name: "letter" }, ann);
     await w.done("infospace__save", { target: handle, reach: "tenant" }, ann);
-    const board = await shared(w);
+    const board = await createShared(w);
     await w.done("infospace__create-collection", { items: [{ n: 9 }], name: "board" }, ann);
 
     expect(await w.done("infospace__load", { target: handle, version: 1 }, ann)).toMatchObject({
@@ -278,9 +278,9 @@ describe("what somebody shares", () => {
     expect(await w.done("infospace__load", { target: board }, bob)).toMatchObject({ items: [{ value: { n: 9 } }] });
   });
 
-  test("keeps its name: another's of the same name is another, and the name means one's own first", async () => {
+  test("is not replaced when another caller reuses its name, and a name resolves to the caller's own first", async () => {
     const w = await world();
-    const target = await shared(w);
+    const target = await createShared(w);
 
     const own = await w.done("infospace__create-collection", { items: [{ n: 7 }], name: "board" }, bob);
 
@@ -290,9 +290,9 @@ describe("what somebody shares", () => {
     expect(await w.done("infospace__size", { target: "board" }, ann)).toMatchObject({ count: 2 });
   });
 
-  test("is not replaced, nor anything shared with it, by what only reads", async () => {
+  test("is not replaced by a read operation that reuses its name, and the result is not shared", async () => {
     const w = await world();
-    const target = await shared(w);
+    const target = await createShared(w);
     const mine = await w.done("infospace__create-collection", { items: [{ i: 2 }, { i: 1 }] }, ann);
 
     const sorted = await w.done("infospace__sort", { target: mine.handle, by: "i", name: "board" }, ann);
@@ -305,7 +305,7 @@ describe("what somebody shares", () => {
   });
 });
 
-test("a collection that is gone in the middle is not taken for a shorter one", async () => {
+test("iterating over a collection fails when it is removed meanwhile", async () => {
   const w = await world();
   const many = Array.from({ length: 2_000 }, (_, n) => ({ content: { n } }));
   const { handle } = await w.qm.notes.collect(many, {}, me);

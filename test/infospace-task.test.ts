@@ -9,9 +9,9 @@ import { loadTokenCounter } from "../src/surface/open-surface.ts";
 import { findCompiled } from "./support/compiled.ts";
 
 /**
- * A task that cannot be done by reading: of 100,000 orders (30 MB) those that are disputed and large, with the customers'
- * names, as the argument of a third action. The model is scripted; everything behind it is real: an MCP client, the gateway
- * as a process of its own, and an MCP server behind that.
+ * A task that is too large to read: find the large disputed orders among 100,000 (30 MB), join the customers' names and
+ * pass the rows to a third action. The model is scripted. Everything behind it is real: an MCP client, the gateway as a
+ * separate process, and an MCP server behind it.
  */
 const ORDERS = 100_000;
 const qm = findCompiled("src/cli/bin.ts");
@@ -26,7 +26,7 @@ beforeAll(async () => {
   const gateway = { profiles: { whole: { pass_through: ["shop"] } } };
   const config = { servers, gateway, providers: { file: { enabled: false } } };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify(config));
-  // What the shop offers is known from an earlier time, as it would be.
+  // Learn the shop's tools in an earlier run, as in a real installation.
   const earlier = await openWorkspace({ cwd: folder, env: { PATH: process.env.PATH } });
   await earlier.servers.hub.connect("shop");
   await earlier.close();
@@ -38,17 +38,17 @@ afterAll(async () => {
 });
 
 interface Model {
-  /** What it read and what it wrote so far, in tokens. */
+  /** The tokens that the model has read and written so far. */
   readonly tokens: { read: number; written: number };
-  /** Calls a tool and reads what is answered. */
+  /** Calls a tool and reads the answer. */
   call(tool: string, args: object): Promise<string>;
 }
 
-/** A model at a gateway of its own, which counts what passes through it. */
-async function modelAt(profile: string): Promise<Model> {
+/** A scripted model with its own gateway. It counts the tokens that it reads and writes. */
+async function createModel(profile: string): Promise<Model> {
   const client = new Client({ name: "scripted", version: "1" });
   const args = [qm, "mcp", "--profile", profile];
-  // A client takes ten megabytes at most, unless it is told that more may come.
+  // By default a client accepts at most ten megabytes.
   const maxBufferSize = 256 * 1024 * 1024;
   const server = { command: process.execPath, args, cwd: folder, stderr: "inherit", maxBufferSize } as const;
   await client.connect(new StdioClientTransport(server));
@@ -60,7 +60,7 @@ async function modelAt(profile: string): Promise<Model> {
     async call(tool, args) {
       tokens.written += count(JSON.stringify(args));
       const answer = await client.callTool({ name: tool, arguments: { ...args } }, { timeout: 120_000 });
-      // All that a client can show its model, said twice or not.
+      // Everything a client can show its model, including duplicates.
       const shown = JSON.stringify(answer.content) + JSON.stringify(answer.structuredContent ?? "");
       tokens.read += countLong(shown, count);
       expect(answer.isError, shown.slice(0, 600)).not.toBe(true);
@@ -70,8 +70,8 @@ async function modelAt(profile: string): Promise<Model> {
   };
 }
 
-test("30 MB are filtered, joined and given to a third action, and the model reads a few thousand tokens of them", async () => {
-  const { call, tokens } = await modelAt("default");
+test("filters, joins and passes on 30 MB while the model reads only a few thousand tokens", async () => {
+  const { call, tokens } = await createModel("default");
   const step = async (action_name: string, args: object): Promise<Record<string, unknown>> =>
     JSON.parse(await call("invoke_action", { action_name, args })) as Record<string, unknown>;
 
@@ -95,7 +95,7 @@ test("30 MB are filtered, joined and given to a third action, and the model read
   const args = { title: "Disputed", rows: { $from: rows.handle } };
   const sent = await call("invoke_action", { action_name: "mcp__shop__send_report", args });
 
-  const through = await passedThrough();
+  const through = await runWithoutHandles();
   const [byHandle, byHand] = (await readFile(join(folder, "reports.jsonl"), "utf8")).trim().split("\n");
   expect(JSON.parse(byHandle ?? "{}").rows).toEqual(expectedRows());
   expect(byHand).toBe(byHandle);
@@ -110,9 +110,9 @@ test("30 MB are filtered, joined and given to a third action, and the model read
   expect(times).toBeGreaterThan(500);
 }, 240_000);
 
-/** The same task by a model that is given the results whole, and writes the rows itself. */
-async function passedThrough(): Promise<Model["tokens"]> {
-  const { call, tokens } = await modelAt("whole");
+/** The same task for a model that receives whole results and writes the rows itself. */
+async function runWithoutHandles(): Promise<Model["tokens"]> {
+  const { call, tokens } = await createModel("whole");
   const orders = JSON.parse(await call("list_orders", {})) as Order[];
   const customers = JSON.parse(await call("list_customers", {})) as Customer[];
   const byId = new Map(customers.map((each) => [each.id, each]));
@@ -139,19 +139,19 @@ interface Customer {
   readonly region: string;
 }
 
-/** The same by hand, in plain arrays. */
+/** The expected rows, computed with plain arrays. */
 function expectedRows() {
   const regions = ["north", "south", "east", "west"];
-  const amountOf = (at: number) => ((at * 7919) % 100_000) / 100;
+  const getAmount = (at: number) => ((at * 7919) % 100_000) / 100;
   return Array.from({ length: ORDERS }, (_, at) => at)
-    .filter((at) => at % 400 === 0 && amountOf(at) > 500)
+    .filter((at) => at % 400 === 0 && getAmount(at) > 500)
     .map((at) => {
       const customer = at % 5000;
       return {
         order_id: at + 1,
         name: `Customer ${customer}`,
         region: regions[customer % 4],
-        amount: amountOf(at),
+        amount: getAmount(at),
       };
     });
 }
@@ -159,7 +159,7 @@ function expectedRows() {
 const PART = 20_000;
 const EVERY = 20;
 
-/** Counting 30 MB takes long, and they are alike throughout: of a long text every twentieth part stands for the others. */
+/** Counting 30 MB is slow and the text is uniform, so a long text is estimated from every twentieth part. */
 function countLong(text: string, count: (text: string) => number): number {
   if (text.length <= PART * EVERY) return count(text);
   let tokens = 0;

@@ -10,8 +10,8 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
 
-describe("a result that is longer than a model is shown", () => {
-  test("is kept as a collection where it is a list, with data whole and value bounded", async () => {
+describe("a result longer than the value limit", () => {
+  test("is stored as a collection if it is a list, with whole data and a bounded value", async () => {
     const { call } = await world();
 
     const outcome = await call("tool__people");
@@ -27,7 +27,7 @@ describe("a result that is longer than a model is shown", () => {
     });
   });
 
-  test("is kept as a note where it is a text, and read slice by slice", async () => {
+  test("is stored as a note if it is text, and can be read in slices", async () => {
     const { call, done } = await world();
 
     const outcome = await call("tool__report");
@@ -37,7 +37,7 @@ describe("a result that is longer than a model is shown", () => {
     expect(JSON.stringify(slice)).toContain("word word ");
   });
 
-  test("is left as it is where it is short, where a handler asked for it, and where nobody wants it kept", async () => {
+  test("is not stored for a handler or with keep: false, and a short result is never stored", async () => {
     const { qm, call } = await world();
 
     expect(await call("tool__short")).not.toHaveProperty("kept");
@@ -47,7 +47,7 @@ describe("a result that is longer than a model is shown", () => {
     expect(whole.value).toContain("[cut:");
   });
 
-  test("is cut, and handles are data, where the infospace is switched off", async () => {
+  test("is cut when the infospace is disabled, and handles are plain data", async () => {
     const { qm, call, got } = await world({ infospace: { enabled: false } });
 
     expect((await call("tool__people")).value).toContain("[cut:");
@@ -57,7 +57,7 @@ describe("a result that is longer than a model is shown", () => {
     expect(await call("tool__stream")).toMatchObject({ status: "failed", error: { code: "invalid_output" } });
   });
 
-  test("is cut for whom the policy does not let load it again", async () => {
+  test("is cut when the policy does not let the caller load it again", async () => {
     for (const denied of ["infospace__load", "collection__*"]) {
       const { call } = await world({ policy: { tools: { denied: [denied] } } });
 
@@ -65,7 +65,7 @@ describe("a result that is longer than a model is shown", () => {
     }
   });
 
-  test("is kept without what the model may not see", async () => {
+  test("is stored without the fields hidden from the model", async () => {
     const { call, done } = await world();
 
     const outcome = await call("tool__secretive");
@@ -76,7 +76,7 @@ describe("a result that is longer than a model is shown", () => {
     expect(await done("infospace__search-notes", { query: "4711" })).toMatchObject({ hits: [], searched: 1 });
   });
 
-  test("comes bit by bit and becomes a collection as it comes", async () => {
+  test("is stored as a collection while it streams", async () => {
     const { call, done } = await world();
 
     const outcome = await call("tool__stream");
@@ -86,7 +86,7 @@ describe("a result that is longer than a model is shown", () => {
   });
 });
 
-test("a result that comes bit by bit has the time that its action has", async () => {
+test("a streamed result is subject to the action's timeout", async () => {
   const w = await world({ limits: { timeoutMs: 300 } });
 
   const outcome = await w.call("tool__endless");
@@ -96,7 +96,7 @@ test("a result that comes bit by bit has the time that its action has", async ()
 });
 
 describe("a handle in arguments", () => {
-  test("stands for what is there: all of it, or a part by its path", async () => {
+  test("is replaced by the whole content, or by the part at its path", async () => {
     const w = await world();
     const handle = await keptPeople(w);
 
@@ -109,7 +109,7 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([{ rows: people, one: 7, any: [{ deep: "Person 199" }] }]);
   });
 
-  test("is checked as what it stands for, and repaired like it", async () => {
+  test("is validated as the content it refers to", async () => {
     const w = await world();
     const handle = await keptPeople(w);
 
@@ -120,7 +120,7 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([]);
   });
 
-  test("is filled in arguments that come as the JSON of an object, too", async () => {
+  test("is filled in arguments given as a JSON string", async () => {
     const w = await world();
     const handle = await keptPeople(w);
 
@@ -129,30 +129,30 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([{ one: 7 }]);
   });
 
-  test("that leads nowhere is an error that says where and what is missing", async () => {
+  test("that cannot be resolved fails with its position and what is missing", async () => {
     const w = await world();
     const handle = await keptPeople(w);
-    const failing = async (args: object) => {
+    const takeError = async (args: object) => {
       const outcome = await w.call("tool__take", args);
       return outcome.status === "failed" ? outcome.error : outcome;
     };
 
-    expect(await failing({ any: [{ $from: handle, path: "[3].email" }] })).toMatchObject({
+    expect(await takeError({ any: [{ $from: handle, path: "[3].email" }] })).toMatchObject({
       code: "not_found",
       at: "any[0]",
       error: expect.stringMatching(/any\[0\].*email.*name/),
     });
-    expect(await failing({ any: { $from: handle, path: "[900]" } })).toMatchObject({
+    expect(await takeError({ any: { $from: handle, path: "[900]" } })).toMatchObject({
       code: "not_found",
       error: expect.stringContaining("200"),
     });
-    expect(await failing({ any: { $from: "note__9999" } })).toMatchObject({ code: "not_found", at: "any" });
-    expect(await failing({ any: { $from: "nonsense" } })).toMatchObject({ code: "invalid_arguments" });
-    expect(await failing({ any: { $from: handle, part: "x" } })).toMatchObject({ code: "invalid_arguments" });
+    expect(await takeError({ any: { $from: "note__9999" } })).toMatchObject({ code: "not_found", at: "any" });
+    expect(await takeError({ any: { $from: "nonsense" } })).toMatchObject({ code: "invalid_arguments" });
+    expect(await takeError({ any: { $from: handle, part: "x" } })).toMatchObject({ code: "invalid_arguments" });
     expect(w.got).toEqual([]);
   });
 
-  test("in a note is data: it is not followed, however it points", async () => {
+  test("inside a note is data and is not followed", async () => {
     const w = await world();
     await w.done("infospace__create-note", { value: { next: "x" } });
     const made = await w.qm.notes.write({ $from: "note__2" }, {}, me);
@@ -162,7 +162,7 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([{ any: { $from: "note__2" } }]);
   });
 
-  test("in what a handler passes on is data too: nobody can have a note of the caller's looked up", async () => {
+  test("passed on by a handler is data, so it cannot read the caller's notes", async () => {
     const w = await world();
     const secret = await w.done("infospace__create-note", { value: "mine" });
     const items = await w.qm.notes.collect([{ content: { any: { $from: String(secret.handle) } } }], {}, me);
@@ -173,7 +173,7 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([{ any: { $from: secret.handle } }, { any: [{ any: { $from: secret.handle } }] }]);
   });
 
-  test("is bounded: many handles, and much behind them", async () => {
+  test("is limited in number and in filled size", async () => {
     const w = await world({ infospace: { fillLimit: 10_000 } });
     const handle = await keptPeople(w);
 
@@ -184,7 +184,7 @@ describe("a handle in arguments", () => {
     expect(await w.call("tool__take", { any: twice })).toMatchObject({ status: "done" });
   });
 
-  test("is filled before a person is asked, and what they agreed to is what runs", async () => {
+  test("is filled before approval, and the approved content is what runs", async () => {
     const w = await world({ policy: { rules: [{ rule: "tool.name == 'tool__take'", effect: "ask" }] } });
     const note = await w.done("infospace__create-note", { value: { id: 1 }, name: "one" });
 
@@ -200,7 +200,7 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([{ any: { id: 1 } }]);
   });
 
-  test("is in the ledger with what it stood for, without secrets, and replays without the note", async () => {
+  test("is recorded with its content but without secrets, and replays without the note", async () => {
     const w = await world();
     const { handle } = await w.done("infospace__create-note", { value: { id: 5, password: "hunter2hunter2" } });
     await w.done("tool__take", { one: { $from: handle, path: "id" }, any: { $from: handle } });
@@ -221,8 +221,8 @@ describe("a handle in arguments", () => {
   });
 });
 
-describe("notes and collections are actions", () => {
-  test("that can be described, listed and invoked: load is their default", async () => {
+describe("notes and collections", () => {
+  test("can be described, listed and invoked as actions, with load as the default", async () => {
     const w = await world();
     const handle = await keptPeople(w);
     const surface = await w.qm.surface(me, "universal");
@@ -239,7 +239,7 @@ describe("notes and collections are actions", () => {
     expect(w.qm.names(me)).not.toContain(handle);
   });
 
-  test("and are forgotten when nobody saved them in time", async () => {
+  test("expire unless they are saved", async () => {
     const w = await world();
     const handle = await keptPeople(w);
     const saved = await w.done("infospace__create-note", { value: "keep me" });
@@ -253,7 +253,7 @@ describe("notes and collections are actions", () => {
   });
 });
 
-test("structured content goes whole through create, search, project, filter, join, save and a restart", async () => {
+test("structured content survives create, search, project, filter, join, save and a restart", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-infospace-"));
   folders.push(folder);
   const store = join(folder, "store.db");
@@ -285,7 +285,7 @@ test("structured content goes whole through create, search, project, filter, joi
   expect(second.got).toEqual([{ rows: wanted }]);
 });
 
-test("nobody else may list actions that look like handles", async () => {
+test("rejects a provider that claims the category of handles", async () => {
   const provider = { category: "note", capability: "x", list: () => [] };
 
   await expect(world({ providers: [provider] })).rejects.toMatchObject({ code: "invalid_config" });

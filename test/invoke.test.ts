@@ -14,7 +14,7 @@ import {
 
 const open: Quartermaster[] = [];
 
-async function counter(options: QuartermasterOptions = {}): Promise<Quartermaster> {
+async function createQm(options: QuartermasterOptions = {}): Promise<Quartermaster> {
   const quartermaster = await createQuartermaster(options);
   open.push(quartermaster);
   return quartermaster;
@@ -36,9 +36,9 @@ const add = {
 const types = async (quartermaster: Quartermaster, session = "local") =>
   (await quartermaster.ledger.read({ session })).map(({ type }) => type);
 
-describe("a call that is done", () => {
-  test("answers whole data, a bounded value, and is in the ledger", async () => {
-    const qm = await counter();
+describe("a successful call", () => {
+  test("returns whole data and a bounded value, and is recorded in the ledger", async () => {
+    const qm = await createQm();
     qm.register({ ...add, handler: () => ({ text: "x".repeat(10_000) }) });
 
     const outcome = await qm.invoke("tool__add", { a: 1 });
@@ -49,8 +49,8 @@ describe("a call that is done", () => {
     expect(await types(qm)).toEqual(["call.received", "call.decided", "call.ended"]);
   });
 
-  test("runs with the schema's defaults and zod's own transforms", async () => {
-    const qm = await counter();
+  test("applies the schema's defaults and zod's own refinements", async () => {
+    const qm = await createQm();
     qm.register(add);
     qm.register({
       ...add,
@@ -67,8 +67,8 @@ describe("a call that is done", () => {
     });
   });
 
-  test("gets who asks, and cannot be reached by what the caller does later", async () => {
-    const qm = await counter();
+  test("passes the caller to the handler and copies the arguments first", async () => {
+    const qm = await createQm();
     const seen = vi.fn();
     qm.register({
       ...add,
@@ -94,7 +94,7 @@ describe("a call that is done", () => {
   });
 
   test("records a repaired name and repaired arguments", async () => {
-    const qm = await counter();
+    const qm = await createQm();
     qm.register(add);
 
     const outcome = await qm.invoke("Tool.ADD", { args: { a: "4" } });
@@ -113,66 +113,60 @@ describe("a call that is done", () => {
   });
 });
 
-describe("a call that does not run", () => {
-  const spied = async (options: QuartermasterOptions, more: object = {}) => {
+describe("does not run the handler for", () => {
+  const createSpied = async (options: QuartermasterOptions, more: object = {}) => {
     const handler = vi.fn(() => 1);
-    const qm = await counter(options);
+    const qm = await createQm(options);
     qm.register({ ...add, handler, ...more });
     return { qm, handler };
   };
 
   test.each<[string, QuartermasterOptions, object, unknown, object]>([
+    ["invalid arguments", {}, {}, {}, { status: "failed", error: { code: "invalid_arguments", example: { a: 1 } } }],
     [
-      "arguments that do not fit",
-      {},
-      {},
-      {},
-      { status: "failed", error: { code: "invalid_arguments", example: { a: 1 } } },
-    ],
-    [
-      "denied by a rule",
+      "a call denied by a rule",
       { policy: { rules: [{ rule: "true", effect: "deny", reason: "Not on Sundays." }] } },
       {},
       { a: 1 },
       { status: "refused", reason: "Not on Sundays.", error: { code: "denied" } },
     ],
     [
-      "a rule that asks",
+      "a rule that requires approval",
       { policy: { rules: [{ rule: "args.a > 0", effect: "ask" }] } },
       {},
       { a: 1 },
       { status: "waiting", approval: { level: "user" } },
     ],
     [
-      "an action that asks",
+      "an action that requires approval",
       {},
       { requiresApproval: true },
       { a: 1 },
       { status: "waiting", approval: { level: "user" } },
     ],
     [
-      "hidden",
+      "a hidden action",
       { policy: { tools: { denied: ["add"] } } },
       {},
       { a: 1 },
       { status: "failed", error: { code: "unknown_action" } },
     ],
     [
-      "a schema that turns out unusable",
+      "an unusable schema",
       {},
       { inputSchema: { type: "object", properties: { a: { $ref: "#nowhere" } } } },
       { a: 1 },
       { status: "failed", error: { code: "unsafe_schema" } },
     ],
   ])("%s", async (_name, options, more, args, expected) => {
-    const { qm, handler } = await spied(options, more);
+    const { qm, handler } = await createSpied(options, more);
 
     expect(await qm.invoke("tool__add", args)).toMatchObject(expected);
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("an actor nobody configured", async () => {
-    const { qm, handler } = await spied({});
+  test("an unknown actor", async () => {
+    const { qm, handler } = await createSpied({});
 
     expect(await qm.invoke("tool__add", { a: 1 }, { caller: { actor: "defualt" } })).toMatchObject({
       status: "refused",
@@ -181,8 +175,8 @@ describe("a call that does not run", () => {
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("cancelled before it began", async () => {
-    const { qm, handler } = await spied({});
+  test("a call cancelled before it starts", async () => {
+    const { qm, handler } = await createSpied({});
 
     expect(await qm.invoke("tool__add", { a: 1 }, { signal: AbortSignal.abort() })).toMatchObject({
       status: "failed",
@@ -191,8 +185,8 @@ describe("a call that does not run", () => {
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("a ledger that cannot be written stops what would change something", async () => {
-    const { qm, handler } = await spied({}, { effect: "write" });
+  test("a write that the ledger cannot record", async () => {
+    const { qm, handler } = await createSpied({}, { effect: "write" });
     await qm.close();
     open.length = 0;
 
@@ -203,7 +197,7 @@ describe("a call that does not run", () => {
   });
 });
 
-describe("a call that goes wrong", () => {
+describe("a failing handler", () => {
   test.each<[string, () => unknown, object]>([
     [
       "throws",
@@ -213,7 +207,7 @@ describe("a call that goes wrong", () => {
       { code: "action_failed", error: "tool__add failed: no disk" },
     ],
     [
-      "answers a cycle",
+      "returns a cycle",
       () => {
         const a: unknown[] = [];
         a.push(a);
@@ -221,23 +215,23 @@ describe("a call that goes wrong", () => {
       },
       { code: "invalid_output" },
     ],
-    ["answers a BigInt", () => 1n, { code: "invalid_output" }],
+    ["returns a BigInt", () => 1n, { code: "invalid_output" }],
     [
-      "answers another form than it declares",
+      "returns a value that violates its output schema",
       () => ({ sum: "3" }),
       { code: "invalid_output", problems: [{ path: "/sum", message: "must be number" }] },
     ],
   ])("%s", async (_name, handler, error) => {
-    const qm = await counter();
+    const qm = await createQm();
     qm.register({ ...add, handler, outputSchema: { type: "object", properties: { sum: { type: "number" } } } });
 
     expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "failed", action: "tool__add", error });
     expect(await types(qm)).toEqual(["call.received", "call.decided", "call.ended"]);
   });
 
-  test("keeps secrets out of the ledger, wherever they stand", async () => {
+  test("leaks no secret into the ledger", async () => {
     const secret = "hunter2-very-secret";
-    const qm = await counter({ redact: { secrets: () => [secret] } });
+    const qm = await createQm({ redact: { secrets: () => [secret] } });
     qm.register({
       ...add,
       inputSchema: { type: "object" },
@@ -262,8 +256,8 @@ describe("a call that goes wrong", () => {
 });
 
 describe("budgets", () => {
-  test("hold for parallel calls as for one after another", async () => {
-    const qm = await counter({ policy: { budgets: { session: { calls: 5 } } } });
+  test("apply to parallel and sequential calls", async () => {
+    const qm = await createQm({ policy: { budgets: { session: { calls: 5 } } } });
     const handler = vi.fn(() => 1);
     qm.register({ ...add, handler });
 
@@ -280,7 +274,7 @@ describe("budgets", () => {
     });
   });
 
-  test("are kept with the store, across processes and restarts", async () => {
+  test("persist in the store across restarts", async () => {
     const folder = await mkdtemp(join(tmpdir(), "qm-budget-"));
     const store = join(folder, "qm.db");
     const policy = { budgets: { tenant: { calls: 2 } } };
@@ -295,8 +289,8 @@ describe("budgets", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("of bytes and of time end when they are used up", async () => {
-    const qm = await counter({ policy: { budgets: { turn: { bytes: 50 } } } });
+  test("refuse calls of a turn once its bytes are used up", async () => {
+    const qm = await createQm({ policy: { budgets: { turn: { bytes: 50 } } } });
     qm.register({ ...add, handler: () => "x".repeat(60) });
 
     expect(await qm.invoke("tool__add", { a: 1 }, { caller: { turn: "1" } })).toMatchObject({ status: "done" });
@@ -338,8 +332,8 @@ describe("a resource", () => {
     list: () => (action ? [action] : []),
   }));
 
-  test("runs its operation with the part that is already given", async () => {
-    const qm = await counter({ providers });
+  test("runs its operation with the preset arguments", async () => {
+    const qm = await createQm({ providers });
 
     expect(await qm.invoke("rag_corpus__meetings", { query: "Q3 roadmap" })).toMatchObject({
       data: { sources: ["meetings"], query: "Q3 roadmap" },
@@ -349,8 +343,8 @@ describe("a resource", () => {
     });
   });
 
-  test("does not let the caller say the part that is given", async () => {
-    const qm = await counter({ providers });
+  test("does not let the caller override preset arguments", async () => {
+    const qm = await createQm({ providers });
 
     expect(await qm.invoke("rag_corpus__meetings", { query: "q", sources: ["secret"] })).toMatchObject({
       status: "failed",
@@ -358,7 +352,7 @@ describe("a resource", () => {
     });
   });
 
-  test("cannot give its operation what that does not take", async () => {
+  test("fails when a preset argument violates the operation's schema", async () => {
     const run = vi.fn();
     const strict = defineAction("op", {
       entry: "go",
@@ -373,7 +367,7 @@ describe("a resource", () => {
       target: strict.name,
       transform: { set: { of: 5 } },
     });
-    const qm = await counter({
+    const qm = await createQm({
       providers: [
         { category: "op", capability: "go", list: () => [strict] },
         { category: "res", capability: "res", list: () => [wrong] },
@@ -384,8 +378,8 @@ describe("a resource", () => {
     expect(run).not.toHaveBeenCalled();
   });
 
-  test("is hidden and refused where its operation is", async () => {
-    const qm = await counter({ providers, policy: { tools: { denied: ["rag_operation__*"] } } });
+  test("is hidden and refused with its operation", async () => {
+    const qm = await createQm({ providers, policy: { tools: { denied: ["rag_operation__*"] } } });
 
     expect(qm.list({ filter: "meetings" }).total).toBe(0);
     expect(await qm.invoke("rag_corpus__meetings", { query: "q" })).toMatchObject({
@@ -393,8 +387,8 @@ describe("a resource", () => {
     });
   });
 
-  test("is described with what it runs", async () => {
-    const qm = await counter({ providers });
+  test("is described with its operation", async () => {
+    const qm = await createQm({ providers });
 
     expect(qm.describe("rag_corpus__meetings").metadata).toMatchObject({
       target_tool_name: "rag_operation__recall",
@@ -404,8 +398,8 @@ describe("a resource", () => {
   });
 });
 
-test("a policy takes effect for the next decision, and a wrong one changes nothing", async () => {
-  const qm = await counter();
+test("a new policy applies to the next decision, and an invalid one changes nothing", async () => {
+  const qm = await createQm();
   qm.register(add);
 
   qm.usePolicy({ tools: { denied: ["add"] } });
@@ -417,13 +411,13 @@ test("a policy takes effect for the next decision, and a wrong one changes nothi
   expect(qm.list().total).toBe(1);
 });
 
-test("an actor that lists what does not exist does not start", async () => {
-  const qm = await counter({ policy: { actors: [{ name: "triage", tools: ["task_get"] }] } });
+test("rejects a surface for an actor that lists an unknown tool", async () => {
+  const qm = await createQm({ policy: { actors: [{ name: "triage", tools: ["task_get"] }] } });
 
   await expect(qm.surface({ actor: "triage" })).rejects.toThrow(/actor triage lists "task_get", which does not exist/);
 });
 
-test("closing ends what runs, writes it down, and leaves nothing open", async () => {
+test("closing cancels running calls and records their end", async () => {
   const folder = await mkdtemp(join(tmpdir(), "qm-close-"));
   const store = join(folder, "qm.db");
   const qm = await createQuartermaster({ store });
@@ -434,12 +428,12 @@ test("closing ends what runs, writes it down, and leaves nothing open", async ()
   await qm.close();
 
   expect(await call).toMatchObject({ status: "failed", error: { code: "cancelled" } });
-  const again = await counter({ store });
+  const again = await createQm({ store });
   expect(await types(again)).toEqual(["call.received", "call.decided", "call.ended"]);
   await rm(folder, { recursive: true });
 });
 
-test("a quartermaster that cannot be made leaves no store open", async () => {
+test("rejects two providers for the same category", async () => {
   const twice = { category: "doc", capability: "test", list: () => [] };
 
   await expect(createQuartermaster({ providers: [twice, twice] })).rejects.toThrow(
@@ -447,13 +441,13 @@ test("a quartermaster that cannot be made leaves no store open", async () => {
   );
 });
 
-test("a rule about the turn hides in that turn and in no other, in whatever order they come", async () => {
+test("a rule on the turn hides actions in that turn only, in any order", async () => {
   const rules = [{ rule: "ctx.turn == 'a'", effect: "hide" }] as const;
   for (const order of [
     ["a", "b"],
     ["b", "a"],
   ]) {
-    const qm = await counter({ policy: { rules } });
+    const qm = await createQm({ policy: { rules } });
     qm.register(add);
     for (const turn of order) {
       expect(qm.list({}, { turn }).total).toBe(turn === "a" ? 0 : 1);
@@ -464,13 +458,13 @@ test("a rule about the turn hides in that turn and in no other, in whatever orde
   }
 });
 
-describe("what went wrong beside a call does not change what it did", () => {
-  /** A quartermaster whose store can be made to fail. */
-  async function frail() {
+describe("a storage failure", () => {
+  /** A quartermaster with a store that the test can break. */
+  async function createBreakable() {
     const folder = await mkdtemp(join(tmpdir(), "qm-frail-"));
     const store = join(folder, "qm.db");
     const problems: string[] = [];
-    const qm = await counter({
+    const qm = await createQm({
       store,
       onProblem: (problem) => problems.push(problem),
       policy: { budgets: { session: { ms: 1_000_000 } } },
@@ -484,8 +478,8 @@ describe("what went wrong beside a call does not change what it did", () => {
     return { qm, problems, breakTable };
   }
 
-  test("an end that cannot be written is told as such, not as a failure to try again", async () => {
-    const { qm, breakTable } = await frail();
+  test("after the handler ran is reported as unrecorded, with the hint not to repeat the call", async () => {
+    const { qm, breakTable } = await createBreakable();
     const ran = vi.fn();
     qm.register({
       ...add,
@@ -505,8 +499,8 @@ describe("what went wrong beside a call does not change what it did", () => {
     });
   });
 
-  test("a budget that cannot be counted is told to the host, and the result stands", async () => {
-    const { qm, problems, breakTable } = await frail();
+  test("while counting usage is reported to the host and keeps the result", async () => {
+    const { qm, problems, breakTable } = await createBreakable();
     qm.register({
       ...add,
       handler: async () => {
@@ -519,8 +513,8 @@ describe("what went wrong beside a call does not change what it did", () => {
     expect(problems).toEqual([expect.stringContaining("its usage could not be counted")]);
   });
 
-  test("what changes something waits until the ledger has its decision", async () => {
-    const { qm, breakTable } = await frail();
+  test("before the decision is recorded stops a write", async () => {
+    const { qm, breakTable } = await createBreakable();
     const handler = vi.fn();
     qm.register({ ...add, effect: "write", handler });
     await qm.ledger.flush();
@@ -535,8 +529,8 @@ describe("what went wrong beside a call does not change what it did", () => {
 });
 
 describe("arguments", () => {
-  test("wrapped twice are unwrapped, even where the schema would take them as they are", async () => {
-    const qm = await counter();
+  test("are unwrapped from an extra object, even if the schema would accept it", async () => {
+    const qm = await createQm();
     qm.register({
       ...add,
       inputSchema: { type: "object", properties: { path: { type: "string" } } },
@@ -548,8 +542,8 @@ describe("arguments", () => {
     expect(await qm.invoke("tool__add", { unknown: 1 })).toMatchObject({ data: { unknown: 1 } });
   });
 
-  test("that only the tool's own schema refuses come with its shape, too", async () => {
-    const qm = await counter();
+  test("rejected only by the tool's own schema are answered with the schema and an example", async () => {
+    const qm = await createQm();
     qm.register({
       ...add,
       inputSchema: z.object({ a: z.number() }).refine(({ a }) => a !== 3, "not three"),
@@ -566,8 +560,8 @@ describe("arguments", () => {
     });
   });
 
-  test("of a very large schema are still answered with an example and a hint", async () => {
-    const qm = await counter();
+  test("rejected by a very large schema are still answered with an example and a hint", async () => {
+    const qm = await createQm();
     const properties = Object.fromEntries(
       Array.from({ length: 60 }, (_, index) => [
         `field_number_${index}`,
@@ -590,9 +584,9 @@ describe("arguments", () => {
   });
 });
 
-describe("places to run in", () => {
-  test("a call inside a call takes no place of its own, so none waits for another", async () => {
-    const qm = await counter({ limits: { concurrency: 2, timeoutMs: 5_000 } });
+describe("concurrency and timeouts", () => {
+  test("a nested call takes no slot of its own, so calls cannot deadlock", async () => {
+    const qm = await createQm({ limits: { concurrency: 2, timeoutMs: 5_000 } });
     qm.register({ ...add, name: "child", handler: () => 1, concurrency: 1 });
     qm.register({
       ...add,
@@ -608,8 +602,8 @@ describe("places to run in", () => {
     expect(parents.toSorted()).toEqual(outcomes.map(({ callId }) => callId).toSorted());
   });
 
-  test("a call inside a call is the same caller's, and is decided, counted and cancelled like any other", async () => {
-    const qm = await counter({ policy: { tools: { denied: ["hidden"] }, budgets: { session: { calls: 2 } } } });
+  test("a nested call has the same caller and is subject to policy, budgets and timeouts", async () => {
+    const qm = await createQm({ policy: { tools: { denied: ["hidden"] }, budgets: { session: { calls: 2 } } } });
     qm.register({ ...add, name: "hidden", handler: () => 1 });
     qm.register({ ...add, name: "slow", timeout: 20, handler: () => new Promise(() => {}) });
     qm.register({
@@ -634,7 +628,7 @@ describe("places to run in", () => {
     expect((await qm.ledger.read({ session: "s", type: "call.received" })).length).toBe(4);
   });
 
-  test("resources of one operation share its places, and a new limit counts at once", async () => {
+  test("resources share the slots of their operation, and a new limit applies at once", async () => {
     let running = 0;
     let most = 0;
     const run = async () => {
@@ -659,7 +653,7 @@ describe("places to run in", () => {
         transform: { set: { of: "$entry" } },
       }),
     );
-    const qm = await counter({
+    const qm = await createQm({
       providers: [
         { category: "op", capability: "go", list: () => [operation(1)] },
         { category: "res", capability: "res", list: () => resources },
@@ -677,7 +671,7 @@ describe("places to run in", () => {
     expect(most).toBe(3);
   });
 
-  test("closing stops what has not begun", async () => {
+  test("closing cancels calls that have not started", async () => {
     const qm = await createQuartermaster();
     const handler = vi.fn();
     qm.register({ ...add, handler });
@@ -689,8 +683,8 @@ describe("places to run in", () => {
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("a timeout longer than a timer can hold is no timeout of a millisecond", async () => {
-    const qm = await counter({ limits: { timeoutMs: 9_000_000_000 } });
+  test("a timeout longer than a timer can hold does not fire at once", async () => {
+    const qm = await createQm({ limits: { timeoutMs: 9_000_000_000 } });
     qm.register({
       ...add,
       timeout: 3_000_000_000,
@@ -702,9 +696,9 @@ describe("places to run in", () => {
 });
 
 describe("views", () => {
-  test("with a visibility policy are every caller's own", async () => {
+  test("are computed per caller under a visibility policy", async () => {
     const flags = new Set(["acme"]);
-    const qm = await counter({
+    const qm = await createQm({
       policy: { visibility: { visibleTools: (actions, { tenant = "" }) => (flags.has(tenant) ? actions : []) } },
     });
     qm.register(add);
@@ -715,9 +709,9 @@ describe("views", () => {
     expect(qm.names({ tenant: "acme" })).toHaveLength(0);
   });
 
-  test("follow a gate as it opens and shuts", async () => {
+  test("follow a gate as it opens and closes", async () => {
     let shut: string | undefined = "no sandbox";
-    const qm = await counter({ policy: { gates: [{ name: "sandbox", guards: "tool__*", shut: () => shut }] } });
+    const qm = await createQm({ policy: { gates: [{ name: "sandbox", guards: "tool__*", shut: () => shut }] } });
     qm.register(add);
 
     expect(qm.names()).toHaveLength(0);
@@ -727,8 +721,8 @@ describe("views", () => {
     expect(qm.names()).toHaveLength(0);
   });
 
-  test("say when they can have changed", async () => {
-    const qm = await counter();
+  test("notify listeners when they may have changed", async () => {
+    const qm = await createQm();
     const changed = vi.fn();
     const stop = qm.onChange(changed);
 
@@ -741,8 +735,8 @@ describe("views", () => {
   });
 });
 
-test("the ledger says who asked, cuts what is long, and has a line for looking around", async () => {
-  const qm = await counter();
+test("the ledger records the caller, cuts long results and records discovery calls", async () => {
+  const qm = await createQm();
   qm.register({ ...add, handler: () => "x".repeat(50_000) });
   const caller = { user: { id: "u1", tier: "gold" }, person: "p1", session: "s" };
   const surface = await qm.surface(caller);
@@ -768,8 +762,8 @@ test("the ledger says who asked, cuts what is long, and has a line for looking a
   ]);
 });
 
-test("a time budget ends when the time is used up", async () => {
-  const qm = await counter({ policy: { budgets: { session: { ms: 5 } } } });
+test("a time budget refuses calls once it is used up", async () => {
+  const qm = await createQm({ policy: { budgets: { session: { ms: 5 } } } });
   qm.register({ ...add, handler: () => new Promise((resolve) => setTimeout(resolve, 30, 1)) });
 
   expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "done" });
@@ -779,8 +773,8 @@ test("a time budget ends when the time is used up", async () => {
   });
 });
 
-test("a narrowed page ends before it is too long to read, and goes on where it ended", async () => {
-  const qm = await counter();
+test("a detailed page has a maximum length, and the next page continues where it ended", async () => {
+  const qm = await createQm();
   for (let index = 0; index < 20; index++) {
     qm.register({ ...add, name: `t${index}`, description: `${"Long. ".repeat(300)}`, handler: () => index });
   }
@@ -795,10 +789,10 @@ test("a narrowed page ends before it is too long to read, and goes on where it e
   expect(seen).toEqual(qm.names());
 });
 
-describe("options that are not understood are refused, and mean nothing else", () => {
+describe("invalid options are rejected", () => {
   test.each<[string, unknown, RegExp]>([
     ["a misspelt option", { polcy: {} }, /options\.polcy: unknown option; did you mean policy\?/],
-    ["the file's form of a policy", { policy: { denied: ["x"] } }, /options\.policy\.denied: unknown option/],
+    ["a policy in the file's format", { policy: { denied: ["x"] } }, /options\.policy\.denied: unknown option/],
     [
       "a misspelt denied",
       { policy: { tools: { denyed: [] } } },
@@ -806,12 +800,12 @@ describe("options that are not understood are refused, and mean nothing else", (
     ],
     ["a misspelt budget", { policy: { budgets: { sesion: { calls: 1 } } } }, /did you mean session\?/],
     ["a misspelt limit", { policy: { budgets: { session: { call: 5 } } } }, /did you mean calls\?/],
-    ["an effect there is none of", { policy: { rules: [{ rule: "true", effect: "block" }] } }, /rules\.0\.effect/],
+    ["an unknown effect", { policy: { rules: [{ rule: "true", effect: "block" }] } }, /rules\.0\.effect/],
     ["actors as a mapping", { policy: { actors: { default: { tools: [] } } } }, /actors: .*array/],
-    ["a provider that is none", { providers: [{}] }, /providers\.0\.category/],
-    ["a surface there is none of", { surface: { kind: "flatt" } }, /surface\.kind/],
-    ["a number as text", { limits: { timeoutMs: "5" } }, /limits\.timeoutMs/],
-    ["something else than options", "x", /options: .*object/],
+    ["an invalid provider", { providers: [{}] }, /providers\.0\.category/],
+    ["an unknown surface", { surface: { kind: "flatt" } }, /surface\.kind/],
+    ["a number given as text", { limits: { timeoutMs: "5" } }, /limits\.timeoutMs/],
+    ["options that are not an object", "x", /options: .*object/],
   ])("%s", async (_name, options, message) => {
     await expect(createQuartermaster(options as QuartermasterOptions)).rejects.toMatchObject({
       code: "invalid_config",
@@ -820,16 +814,16 @@ describe("options that are not understood are refused, and mean nothing else", (
   });
 
   test.each<[string, unknown]>([
-    ["a caller that is a name", { caller: "bob" }],
-    ["a caller in the wrong place", { actor: "bob" }],
-    ["a caller in the wrong case", { caller: { Actor: "bob" } }],
-    ["an actor that is none", { caller: { actor: null } }],
-    ["a session that is a number", { caller: { session: 5 } }],
-    ["a signal that is none", { signal: "x" }],
-    ["no caller at all", { caller: null }],
-    ["no options at all", null],
-  ])("%s does not run as anybody", async (_name, options) => {
-    const qm = await counter();
+    ["a caller given as a name", { caller: "bob" }],
+    ["an actor outside the caller", { actor: "bob" }],
+    ["a caller field in the wrong case", { caller: { Actor: "bob" } }],
+    ["a null actor", { caller: { actor: null } }],
+    ["a numeric session", { caller: { session: 5 } }],
+    ["an invalid signal", { signal: "x" }],
+    ["a null caller", { caller: null }],
+    ["null options", null],
+  ])("%s: invoke does not run the handler", async (_name, options) => {
+    const qm = await createQm();
     const handler = vi.fn();
     qm.register({ ...add, handler });
 
@@ -840,8 +834,8 @@ describe("options that are not understood are refused, and mean nothing else", (
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("nor is a list made, nor a surface", async () => {
-    const qm = await counter();
+  test("by list, surface and usePolicy", async () => {
+    const qm = await createQm();
 
     expect(() => qm.list({}, "bob" as never)).toThrow(/caller: /);
     expect(() => qm.list({ category: "file" } as never)).toThrow(/query\.category/);
@@ -850,8 +844,8 @@ describe("options that are not understood are refused, and mean nothing else", (
   });
 });
 
-test("a policy that names what is not there is told so", async () => {
-  const qm = await counter({
+test("warns about policy patterns that match no action", async () => {
+  const qm = await createQm({
     policy: {
       tools: { denied: ["tool__ad", "file__*"], allowed: ["*", "ad"] },
       actors: [{ name: "default", tools: ["tol__*", "*"] }],
@@ -867,8 +861,8 @@ test("a policy that names what is not there is told so", async () => {
   ]);
 });
 
-test("a rule that always asks is told by describe", async () => {
-  const qm = await counter({ policy: { rules: [{ rule: "true", effect: "ask" }] } });
+test("describe reports a rule that always requires approval", async () => {
+  const qm = await createQm({ policy: { rules: [{ rule: "true", effect: "ask" }] } });
   qm.register(add);
 
   expect(qm.describe("tool__add").metadata.approval).toBe("always");
@@ -879,14 +873,14 @@ test.each([
   ["a symbol", Symbol("x")],
   ["a Map", new Map()],
   ["an Error", new Error("x")],
-])("a result that is %s is no result", async (_name, result) => {
-  const qm = await counter();
+])("rejects a result that is %s", async (_name, result) => {
+  const qm = await createQm();
   qm.register({ ...add, handler: () => result });
 
   expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "failed", error: { code: "invalid_output" } });
 });
 
-test("a surface answers after closing, too, and says that it cannot", async () => {
+test("a surface answers with an error after close", async () => {
   const qm = await createQuartermaster();
   qm.register(add);
   const surface = await qm.surface();

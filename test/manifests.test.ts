@@ -6,15 +6,15 @@ import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { findCompiled } from "./support/compiled.ts";
 
-interface Told {
+interface Reply {
   readonly tools: readonly (readonly [description: string, state: string])[];
   readonly withheld: number;
   readonly events: number;
 }
 
-test("of two processes that learn a server at once one is first, and a decision in one is seen in the other", async () => {
+test("the first of two concurrent processes pins a server's tools, and each sees the other's decisions", async () => {
   const path = join(temporaryFolder(), "store.db");
-  const [a, b] = await Promise.all([learningProcess(path), learningProcess(path)]);
+  const [a, b] = await Promise.all([startLearningProcess(path), startLearningProcess(path)]);
 
   const learned = await Promise.all([a("learn As one sees it."), b("learn As the other sees it.")]);
 
@@ -34,18 +34,18 @@ test("of two processes that learn a server at once one is first, and a decision 
   expect(seen.withheld).toBe(50);
 });
 
-test("of many processes that learn the same at once one writes and says so", async () => {
+test("only one of several processes records definitions that they learn concurrently", async () => {
   const path = join(temporaryFolder(), "store.db");
-  const all = await Promise.all(Array.from({ length: 4 }, () => learningProcess(path)));
+  const all = await Promise.all(Array.from({ length: 4 }, () => startLearningProcess(path)));
 
-  const learned = await Promise.all(all.map((tell) => tell("learn The same.")));
+  const learned = await Promise.all(all.map((send) => send("learn The same.")));
 
   for (const { tools } of learned) expect(tools).toEqual(Array.from({ length: 50 }, () => ["The same.", "usable"]));
   expect(learned.map(({ events }) => events).toSorted()).toEqual([0, 0, 0, 1]);
 });
 
-/** Answers once it is ready; then tells it what to do, and answers what it said. */
-async function learningProcess(path: string): Promise<(line: string) => Promise<Told>> {
+/** Starts a process and waits until it is ready. Returns a function that sends a command and reads the reply. */
+async function startLearningProcess(path: string): Promise<(line: string) => Promise<Reply>> {
   const script = findCompiled(new URL("fixtures/learning-process.ts", import.meta.url));
   const child = spawn(process.execPath, [script, path], { stdio: ["pipe", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -54,7 +54,7 @@ async function learningProcess(path: string): Promise<(line: string) => Promise<
   expect(await next()).toBe("ready");
   return async (line) => {
     child.stdin.write(`${line}\n`);
-    return JSON.parse(await next()) as Told;
+    return JSON.parse(await next()) as Reply;
   };
 }
 

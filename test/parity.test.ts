@@ -45,7 +45,7 @@ async function world(): Promise<Quartermaster> {
   return qm;
 }
 
-describe("what is listed, what is described, what is exported and what runs are the same", async () => {
+describe("list, describe, export and invoke", async () => {
   const qm = await world();
   afterAll(() => qm.close());
   const listed = qm.list({ limit: 50 }).items.map(({ qualified_name }) => qualified_name);
@@ -53,7 +53,7 @@ describe("what is listed, what is described, what is exported and what runs are 
   const { tools } = flat;
   const schemas = new Map<string, unknown>(listed.map((name) => [name, qm.describe(name).input_schema]));
 
-  test("nothing is left out", () => {
+  test("cover every action", () => {
     expect(listed).toEqual([
       "file__delete",
       "file__edit",
@@ -69,7 +69,7 @@ describe("what is listed, what is described, what is exported and what runs are 
     expect(tools).toHaveLength(listed.length);
   });
 
-  test.each(listed)("%s has one schema everywhere", (name) => {
+  test.each(listed)("use the same schema for %s", (name) => {
     const category = name.slice(0, name.indexOf("__"));
     const inList = qm.list({ category: [category], limit: 50 }).items.find((item) => item.qualified_name === name);
 
@@ -78,13 +78,13 @@ describe("what is listed, what is described, what is exported and what runs are 
     expect(inList?.description).toBe(qm.describe(name).description);
   });
 
-  test.each(listed)("%s can be invoked: its handler is reached with arguments that fit", async (name) => {
+  test.each(listed)("reach the handler of %s with valid arguments", async (name) => {
     const { input_schema, examples } = qm.describe(name);
     const args = createMinimalExample({ inputSchema: input_schema, examples });
 
     const outcome = await qm.invoke(name, args);
 
-    // A handler may refuse a path that is not there; the door itself must not stand in the way.
+    // A handler may reject a missing path. The invoke pipeline itself must not reject the call.
     if ("error" in outcome)
       expect([
         "not_found",
@@ -98,14 +98,14 @@ describe("what is listed, what is described, what is exported and what runs are 
     expect(decided[0]?.data).toMatchObject({ action: name, decision: "allow" });
   });
 
-  test("every wire name leads back to its action", async () => {
+  test("resolve every wire name to its action", async () => {
     for (const tool of tools) {
       const answer = await flat.call(tool.name, { nonsense: Symbol("no JSON") });
       expect(JSON.stringify(answer.data)).not.toContain("unknown_action");
     }
   });
 
-  test.each(listed)("the schema of %s cannot be changed by whoever got it", (name) => {
+  test.each(listed)("return an immutable schema for %s", (name) => {
     const described = qm.describe(name) as unknown as { input_schema: { properties: Record<string, unknown> } };
 
     expect(() => Object.assign(described.input_schema, { type: "string" })).toThrow(TypeError);
@@ -113,7 +113,7 @@ describe("what is listed, what is described, what is exported and what runs are 
   });
 });
 
-test("a category is one provider: with it, everything about the category is there", async () => {
+test("a provider adds its whole category, and withdrawing it removes the category", async () => {
   const qm = await world();
   const clock = defineAction("clock", {
     entry: "now",
@@ -141,21 +141,21 @@ describe("the universal surface", async () => {
   const surface = await qm.surface();
   const call = async (tool: string, args: unknown) => (await surface.call(tool, args)).data as Record<string, unknown>;
 
-  test("its wrappers cost at most 400 tokens together", async () => {
+  test("has wrappers that cost at most 400 tokens in total", async () => {
     const count = await loadTokenCounter();
     const total = universalTools.reduce((sum, tool) => sum + countToolTokens(tool, count), 0);
 
     expect(total).toBeLessThanOrEqual(400);
   });
 
-  test("its tool list is the same bytes whatever stands behind it", async () => {
+  test("has the same tool list for every catalog", async () => {
     const empty = await createQuartermaster();
 
     expect(JSON.stringify((await empty.surface()).tools)).toBe(JSON.stringify(surface.tools));
     await empty.close();
   });
 
-  test("pages through everything, without gaps or repeats", async () => {
+  test("pages through all actions without gaps or repeats", async () => {
     const seen: string[] = [];
     let offset: number | undefined = 0;
     while (offset !== undefined) {
@@ -172,7 +172,7 @@ describe("the universal surface", async () => {
     expect(seen).toEqual(qm.names());
   });
 
-  test("a narrowed list carries description and schema, a wide one a summary", async () => {
+  test("returns descriptions and schemas in a narrow list, and summaries in a wide one", async () => {
     const wide = await call("list_actions", {});
     const narrow = await call("list_actions", { category: ["tool"] });
 
@@ -192,11 +192,11 @@ describe("the universal surface", async () => {
   test.each<[string, unknown, object]>([
     ["several categories", { category: ["tool", "rag_corpus"] }, { total: 2 }],
     ["a bare category", { category: "tool" }, { total: 1 }],
-    ["no category in a list", { category: [] }, { total: 10 }],
+    ["an empty category list", { category: [] }, { total: 10 }],
     ["a filter", { filter: "MEET" }, { total: 1 }],
     ["a filter that finds nothing", { filter: "zzz" }, { total: 0, items: [], hint: expect.stringContaining("zzz") }],
     ["an offset past the end", { offset: 99 }, { total: 10, items: [], hint: expect.stringContaining("only 10") }],
-    ["more than a page may hold", { limit: 5000 }, { total: 10 }],
+    ["a limit above the page maximum", { limit: 5000 }, { total: 10 }],
     ["numbers as text", { offset: "2", limit: "1" }, { total: 10, next_offset: 3 }],
     [
       "an unknown category",
@@ -204,12 +204,12 @@ describe("the universal surface", async () => {
       { code: "unknown_category", valid: ["file", "rag_corpus", "rag_operation", "tool"] },
     ],
     [
-      "one of before",
+      "a renamed category",
       { category: ["filesystem"] },
       { code: "unknown_category", renamed: { filesystem: "file" }, hint: "Use file instead of filesystem." },
     ],
     [
-      "one of before that is not here either",
+      "a renamed category that does not exist here",
       { category: ["mcp.server"] },
       { code: "unknown_category", hint: expect.not.stringContaining("mcp") },
     ],
@@ -218,7 +218,7 @@ describe("the universal surface", async () => {
     expect(await call("list_actions", args)).toMatchObject(expected);
   });
 
-  test("describe_action tells everything, and what is unknown in one shape", async () => {
+  test("describe_action returns every detail, and a uniform error for an unknown action", async () => {
     expect(await call("describe_action", { action_name: "rag_corpus__meetings" })).toEqual({
       qualified_name: "rag_corpus__meetings",
       description: "Meetings.",
@@ -244,7 +244,7 @@ describe("the universal surface", async () => {
     expect(await call("describe_action", {})).toMatchObject({ code: "invalid_arguments" });
   });
 
-  test("invoke_action answers the target's result, and an action called as a tool just works", async () => {
+  test("invoke_action returns the target's result, and an action can be called as a tool", async () => {
     expect(await surface.call("invoke_action", { action_name: "tool__tasks.list", args: { limit: 3 } })).toEqual({
       ok: true,
       data: { limit: 3 },
@@ -285,7 +285,7 @@ describe("the auto surface", () => {
     return qm;
   };
 
-  test("is flat while everything fits the budget and universal from then on, over the same view", async () => {
+  test("is flat while all tools fit the token budget, and universal otherwise", async () => {
     const count = await loadTokenCounter();
     const qm = await many(20, 10_000);
     const cost = (await qm.surface({}, "flat")).tools.reduce((sum, tool) => sum + countToolTokens(tool, count), 0);

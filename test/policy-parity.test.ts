@@ -18,18 +18,18 @@ import {
   type World,
 } from "./fixtures/parity-world.ts";
 
-// The same question on every way there is to the door: may this actor do this? What must be answered stands here, and was
-// found by reading the policy, not by asking it.
+// Every path to the invoke pipeline must answer the same question alike: may this actor do this? The expected answers were
+// derived by reading the policy, not by running it.
 
 const oracle: Readonly<Record<Actor, Readonly<Record<keyof typeof cases, Verdict>>>> = {
   admin: row("allow allow allow ask deny hidden allow deny"),
-  // Its rule denies whatever is more than reading; the others hide from it what they hide from everybody.
+  // Its rule denies everything except reading. The other rules hide the same actions from it as from every actor.
   reader: row("allow deny hidden deny deny hidden hidden deny"),
-  // Two actions are on its list, and the shelves; what those run is not.
+  // Its list has two actions and the shelves, but not the operations that the shelves run.
   guest: row("allow hidden hidden ask hidden hidden hidden hidden"),
-  // Its rule hides by a tag; the wages are its own.
+  // Its rule hides by tag. The payroll tool is its own.
   clerk: row("allow hidden hidden hidden hidden allow hidden hidden"),
-  // Has nothing left: what it would be asked about, it is refused.
+  // Its budget is used up, so a call that would ask is refused.
   spender: row("deny deny hidden deny deny hidden hidden deny"),
   peer: row("allow hidden hidden hidden hidden hidden hidden hidden"),
 };
@@ -39,8 +39,8 @@ const combinations = actors.flatMap((actor) => caseNames.map((what) => ({ actor,
 const ann: Approver = { id: "ann", roles: ["approver"], via: "test" };
 
 const totals = { combinations: 0, wrongAllows: 0, disagreements: 0 };
-/** Of one combination on one path: what ran that must not, and what was answered otherwise than it must be. */
-function judged(expected: Verdict, verdicts: readonly Verdict[], runs: number, where: string): readonly string[] {
+/** The problems of one combination on one path: calls that ran wrongly and unexpected answers. */
+function findProblems(expected: Verdict, verdicts: readonly Verdict[], runs: number, where: string): readonly string[] {
   totals.combinations++;
   const allowed = expected === "allow" ? verdicts.length : 0;
   const wrong: string[] = [];
@@ -58,7 +58,7 @@ afterAll(async () => {
   await cleanUp();
 });
 
-function opened(without: readonly string[]): Promise<World> {
+function openCached(without: readonly string[]): Promise<World> {
   const key = without.join(" ");
   const world = worlds.get(key) ?? openWorld({ without: new Set(without) });
   worlds.set(key, world);
@@ -68,12 +68,12 @@ function opened(without: readonly string[]): Promise<World> {
 const hiddenFrom = (actor: Actor) => [
   ...new Set(caseNames.filter((what) => oracle[actor][what] === "hidden").map((what) => cases[what].name)),
 ];
-const whole = () => opened([]);
-/** The same without anything that is hidden from an actor: to it, the two must be one. */
-const twinFor = (actor: Actor) => opened(hiddenFrom(actor));
+const whole = () => openCached([]);
+/** The same world without the actions hidden from an actor. The actor must not be able to tell the two apart. */
+const twinFor = (actor: Actor) => openCached(hiddenFrom(actor));
 
 let sessions = 0;
-async function called(world: World, path: Path, actor: Actor, each: Case) {
+async function callOnPath(world: World, path: Path, actor: Actor, each: Case) {
   const line = await path.open(world, actor, `s${sessions++}`);
   if (actor === "spender") for (let left = BUDGET - (path.before ?? 0); left > 0; left--) await line.pause();
   world.ran.length = 0;
@@ -86,18 +86,18 @@ async function called(world: World, path: Path, actor: Actor, each: Case) {
 describe.each(Object.keys(paths))("%s", (name) => {
   const path = paths[name] as Path;
 
-  test("answers as it must, runs nothing that it must not, and tells what is hidden from what is not there by nothing", async () => {
+  test("returns the expected verdicts, runs nothing else and does not reveal hidden actions", async () => {
     const world = await whole();
     const wrong: string[] = [];
     for (const { actor, what, each } of combinations) {
       const counts = path.as ?? actor;
-      const { answers, runs } = await called(world, path, actor, each);
+      const { answers, runs } = await callOnPath(world, path, actor, each);
 
-      wrong.push(...judged(oracle[counts][what], answers.map(verdictOf), runs, `${actor}, ${what}`));
+      wrong.push(...findProblems(oracle[counts][what], answers.map(toVerdict), runs, `${actor}, ${what}`));
 
       if (oracle[counts][what] === "hidden") {
-        const without = await called(await twinFor(counts), path, actor, each);
-        expect(told(answers), `${actor}, ${what}`).toBe(told(without.answers));
+        const without = await callOnPath(await twinFor(counts), path, actor, each);
+        expect(serialize(answers), `${actor}, ${what}`).toBe(serialize(without.answers));
       }
     }
     expect(wrong).toEqual([]);
@@ -106,7 +106,7 @@ describe.each(Object.keys(paths))("%s", (name) => {
 
 type Place = (world: World, actor: Actor, each: Case) => Promise<{ readonly shown: boolean; readonly answer: unknown }>;
 
-/** Something that answers with names, among which the one in question is or is not. */
+/** A place that returns names. The action is shown if its name is among them. */
 const naming =
   <Answer>(
     names: (world: World, actor: Actor, each: Case) => Answer,
@@ -114,20 +114,20 @@ const naming =
   ): Place =>
   async (world, actor, each) => {
     const answer = await names(world, actor, each);
-    return { shown: told(found(answer)).includes(`"${each.name}"`), answer };
+    return { shown: serialize(found(answer)).includes(`"${each.name}"`), answer };
   };
-/** Something that answers or throws `unknown_action`. */
+/** A place that returns a description or throws `unknown_action`. */
 const describing =
   (describe: (world: World, actor: Actor, each: Case) => unknown): Place =>
   async (world, actor, each) => {
     const answer = await attempt(() => describe(world, actor, each));
-    return { shown: !told(answer).includes('"unknown_action"'), answer };
+    return { shown: !serialize(answer).includes('"unknown_action"'), answer };
   };
-const surfaceOf = async ({ qm }: World, actor: Actor, kind: "universal" | "flat" | "deferred") =>
+const openSurface = async ({ qm }: World, actor: Actor, kind: "universal" | "flat" | "deferred") =>
   qm.surface({ actor, session: "looking" }, kind);
-const toolSays = async (world: World, actor: Actor, tool: string, args: object) =>
-  (await surfaceOf(world, actor, tool.startsWith("tool_") ? "deferred" : "universal")).call(tool, args);
-async function gatewaySays(world: World, actor: Actor, tool: string, args: JsonObject): Promise<unknown> {
+const callTool = async (world: World, actor: Actor, tool: string, args: object) =>
+  (await openSurface(world, actor, tool.startsWith("tool_") ? "deferred" : "universal")).call(tool, args);
+async function callGateway(world: World, actor: Actor, tool: string, args: JsonObject): Promise<unknown> {
   const client = await connected(world, actor, { era: "legacy", surface: "universal", session: "looking" });
   return said(client, tool, args).finally(() => client.close());
 }
@@ -152,30 +152,30 @@ const places: Readonly<Record<string, Place>> = {
     const answer = (await qm.invoke("flow__sees", { name }, { caller })) as { readonly data?: unknown };
     return { shown: answer.data === true, answer: answer.data };
   },
-  "tools, flat": naming(async (world, actor) => (await surfaceOf(world, actor, "flat")).tools),
-  "tools, deferred": naming(async (world, actor) => (await surfaceOf(world, actor, "deferred")).deferred),
-  list_actions: naming((world, actor) => toolSays(world, actor, "list_actions", { limit: 50 })),
-  search_actions: naming((world, actor, { word }) => toolSays(world, actor, "search_actions", { query: word })),
+  "tools, flat": naming(async (world, actor) => (await openSurface(world, actor, "flat")).tools),
+  "tools, deferred": naming(async (world, actor) => (await openSurface(world, actor, "deferred")).deferred),
+  list_actions: naming((world, actor) => callTool(world, actor, "list_actions", { limit: 50 })),
+  search_actions: naming((world, actor, { word }) => callTool(world, actor, "search_actions", { query: word })),
   describe_action: describing(
-    async (world, actor, { name }) => (await toolSays(world, actor, "describe_action", { action_name: name })).data,
+    async (world, actor, { name }) => (await callTool(world, actor, "describe_action", { action_name: name })).data,
   ),
   tool_search: naming(
-    (world, actor, { word }) => toolSays(world, actor, "tool_search", { query: word }),
+    (world, actor, { word }) => callTool(world, actor, "tool_search", { query: word }),
     ({ data }) => (data as JsonObject).tools,
   ),
   tool_get: describing(
-    async (world, actor, { name }) => (await toolSays(world, actor, "tool_get", { names: [name] })).data,
+    async (world, actor, { name }) => (await callTool(world, actor, "tool_get", { names: [name] })).data,
   ),
-  "MCP list_actions": naming((world, actor) => gatewaySays(world, actor, "list_actions", { limit: 50 })),
+  "MCP list_actions": naming((world, actor) => callGateway(world, actor, "list_actions", { limit: 50 })),
   "MCP search_actions": naming((world, actor, { word }) =>
-    gatewaySays(world, actor, "search_actions", { query: word }),
+    callGateway(world, actor, "search_actions", { query: word }),
   ),
   "MCP describe_action": describing((world, actor, { name }) =>
-    gatewaySays(world, actor, "describe_action", { action_name: name }),
+    callGateway(world, actor, "describe_action", { action_name: name }),
   ),
 };
 
-test.each(Object.keys(places))("%s shows what can be called, and nothing of what is hidden", async (name) => {
+test.each(Object.keys(places))("%s shows callable actions and nothing about hidden ones", async (name) => {
   const place = places[name] as Place;
   const world = await whole();
   const wrong: string[] = [];
@@ -187,18 +187,18 @@ test.each(Object.keys(places))("%s shows what can be called, and nothing of what
 
     if (isHidden) {
       const { answer: without } = await place(await twinFor(actor), actor, each);
-      expect(told(answer), `${actor}, ${what}`).toBe(told(without));
+      expect(serialize(answer), `${actor}, ${what}`).toBe(serialize(without));
     }
   }
   totals.disagreements += wrong.length;
   expect(wrong).toEqual([]);
 });
 
-describe("resumed", () => {
+describe("a resumed call", () => {
   const asked = combinations.filter(({ actor, what }) => oracle[actor][what] === "ask");
 
-  /** The calls of a combination that somebody has agreed to and nobody has run. */
-  async function agreedTo({ qm }: World, actor: Actor, each: Case, session = `s${sessions++}`) {
+  /** Makes a call and approves it without running it. */
+  async function approveCall({ qm }: World, actor: Actor, each: Case, session = `s${sessions++}`) {
     const caller = { actor, session };
     const outcome = await qm.invoke(each.name, each.args(1), { caller });
     if (outcome.status !== "waiting") return expect.fail(`${actor}, ${each.name}: ${outcome.status}, not waiting`);
@@ -206,83 +206,80 @@ describe("resumed", () => {
     return { caller, id: outcome.approval.id };
   }
 
-  test("with the rights it had then, it runs once", async () => {
+  test("runs once if the rights are unchanged", async () => {
     const world = await openWorld();
     const { qm, ran } = world;
     const wrong: string[] = [];
     for (const { actor, what, each } of asked) {
-      const { id, caller } = await agreedTo(world, actor, each);
+      const { id, caller } = await approveCall(world, actor, each);
 
       await qm.approvals.run();
       await qm.approvals.run();
 
       const outcome = await qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-      wrong.push(...judged("allow", [verdictOf(outcome)], ran.splice(0).length, `${actor}, ${what}`));
+      wrong.push(...findProblems("allow", [toVerdict(outcome)], ran.splice(0).length, `${actor}, ${what}`));
     }
     await world.close();
     expect(wrong).toEqual([]);
   });
 
-  test("with rights that it has lost since, nothing runs, whatever was agreed to", async () => {
+  test("does not run if the actor has lost the right meanwhile", async () => {
     const world = await openWorld();
     const { qm, ran } = world;
     const wrong: string[] = [];
     for (const { actor, what, each } of combinations) {
-      // Everything asks, and everything is this actor's.
+      // Every action asks, and this actor may call every action.
       const others = policy.actors.filter(({ name }) => name !== actor).map(({ name }) => ({ name, tools: [] }));
       qm.usePolicy({
         actors: [{ name: actor, tools: ["*", "payroll"] }, ...others],
         rules: [{ rule: "true", effect: "ask" }],
       });
-      const { id, caller } = await agreedTo(world, actor, each);
+      const { id, caller } = await approveCall(world, actor, each);
 
       qm.usePolicy(policy);
       await qm.approvals.run();
 
       const outcome = await qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-      wrong.push(...judged("deny", [verdictOf(outcome)], ran.splice(0).length, `${actor}, ${what}`));
+      wrong.push(...findProblems("deny", [toVerdict(outcome)], ran.splice(0).length, `${actor}, ${what}`));
     }
     await world.close();
     expect(wrong).toEqual([]);
   });
 
-  test.each(asked)(
-    "$actor: $what does not run when the host has hidden it since, under the same policy",
-    async (one) => {
-      let hides = false;
-      const world = await openWorld({
-        visibility: { visibleTools: (actions) => actions.filter(({ name }) => !hides || name !== one.each.name) },
-      });
-      const { id, caller } = await agreedTo(world, one.actor, one.each);
-      hides = true;
+  test.each(asked)("$actor: $what does not run if the host has hidden it meanwhile", async (one) => {
+    let hides = false;
+    const world = await openWorld({
+      visibility: { visibleTools: (actions) => actions.filter(({ name }) => !hides || name !== one.each.name) },
+    });
+    const { id, caller } = await approveCall(world, one.actor, one.each);
+    hides = true;
 
-      await world.qm.approvals.run();
+    await world.qm.approvals.run();
 
-      const outcome = await world.qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-      const wrong = judged("deny", [verdictOf(outcome)], world.ran.length, `${one.actor}, ${one.what}`);
-      await world.close();
-      expect(wrong).toEqual([]);
-    },
-  );
+    const outcome = await world.qm.approvals.outcome(id, { caller, timeoutMs: 0 });
+    const wrong = findProblems("deny", [toVerdict(outcome)], world.ran.length, `${one.actor}, ${one.what}`);
+    await world.close();
+    expect(wrong).toEqual([]);
+  });
 
-  test.each(asked)("$actor: $what does not run when the budget is used up since", async ({ actor, what, each }) => {
+  test.each(asked)("$actor: $what does not run if the budget was used up meanwhile", async ({ actor, what, each }) => {
     const world = await openWorld();
-    const { id, caller } = await agreedTo(world, actor, each);
+    const { id, caller } = await approveCall(world, actor, each);
     for (let left = BUDGET; left > 0; left--) await world.qm.invoke(PAUSE, {}, { caller });
 
     await world.qm.approvals.run();
 
     const outcome = await world.qm.approvals.outcome(id, { caller, timeoutMs: 0 });
-    const wrong = judged("deny", [verdictOf(outcome)], world.ran.length, `${actor}, ${what}`);
+    const wrong = findProblems("deny", [toVerdict(outcome)], world.ran.length, `${actor}, ${what}`);
     await world.close();
     expect(wrong).toEqual([]);
   });
 });
 
-describe("the program", () => {
-  // A configuration can offer the real file actions: none that peers may use, no specialists and no resources.
+describe("the CLI", () => {
+  // The configuration offers the real file actions: none for peers, no specialists and no resources.
   const callers = actors.filter((actor) => actor !== "peer");
-  const there = caseNames.filter((what) => cases[what].name.startsWith("file__"));
+  const fileCases = caseNames.filter((what) => cases[what].name.startsWith("file__"));
   const config = JSON.stringify({
     policy: { rules: policy.rules, budgets: policy.budgets },
     actors: Object.fromEntries(policy.actors.map(({ name, scope, tools }) => [name, { scope, tools }])),
@@ -291,7 +288,7 @@ describe("the program", () => {
   });
   const token = "the-token-of-an-approver";
   const env = { QM_APPROVER_TOKEN: token };
-  const pages = Object.fromEntries(there.map((_, at) => [`page-${at}`, "old"]));
+  const pages = Object.fromEntries(fileCases.map((_, at) => [`page-${at}`, "old"]));
   const files = { "quartermaster.yaml": config, ...pages };
   const exits: Record<Verdict, number> = { allow: 0, ask: 3, deny: 3, hidden: 4 };
 
@@ -301,29 +298,29 @@ describe("the program", () => {
     return { code, answer: JSON.parse(out) as JsonObject };
   }
 
-  /** How often a call with these arguments has had its effect: reading has none but its answer. */
+  /** How often a call with these arguments took effect. The effect of a read is its answer. */
   function effects(cwd: string, name: string, args: JsonObject, answer: JsonObject): number {
     const text = textAt(join(cwd, String(args.path)));
     if (name === "file__read") return JSON.stringify(answer).includes("old") ? 1 : 0;
     return text === (name === "file__delete" ? undefined : "new") ? 1 : 0;
   }
 
-  test.each(callers)("answers %s as it must, and shows what it can call", async (actor) => {
+  test.each(callers)("returns the expected verdicts for %s and shows what it can call", async (actor) => {
     const cwd = await createTestFolder(files);
     const wrong: string[] = [];
     const listed = JSON.stringify((await json(cwd, { actor }, "list", "--all")).answer);
     const spend = actor === "spender" ? BUDGET : 0;
     for (let left = spend; left > 0; left--) await json(cwd, { actor, session: "spent" }, "invoke", "file__list");
 
-    for (const [at, what] of there.entries()) {
+    for (const [at, what] of fileCases.entries()) {
       const { name, args } = cases[what];
       const given = args(at);
       const caller = { actor, session: spend > 0 ? "spent" : `s${at}` };
       const expected = oracle[actor][what];
       const { code, answer } = await json(cwd, caller, "invoke", name, JSON.stringify(given));
 
-      const verdict = answer.status === "done" ? "allow" : verdictOf(answer);
-      wrong.push(...judged(expected, [verdict], effects(cwd, name, given, answer), what));
+      const verdict = answer.status === "done" ? "allow" : toVerdict(answer);
+      wrong.push(...findProblems(expected, [verdict], effects(cwd, name, given, answer), what));
       expect(code, what).toBe(exits[expected]);
       const found = JSON.stringify((await json(cwd, { actor }, "search", name)).answer.items);
       const described = await json(cwd, { actor }, "describe", name);
@@ -337,7 +334,7 @@ describe("the program", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("runs what was agreed to there, and not when the actor has lost it since", async () => {
+  test("runs an approved call, unless the actor has lost the right meanwhile", async () => {
     const each = cases["what a person is asked about"];
     const wrong: string[] = [];
     for (const expected of ["allow", "deny"] as const) {
@@ -353,13 +350,13 @@ describe("the program", () => {
 
       const { status, error } = ended.outcome as JsonObject;
       const runs = effects(cwd, each.name, each.args(1), answer);
-      wrong.push(...judged(expected, [status === "done" ? "allow" : verdictOf(error)], runs, expected));
+      wrong.push(...findProblems(expected, [status === "done" ? "allow" : toVerdict(error)], runs, expected));
     }
     expect(wrong).toEqual([]);
   });
 });
 
-test("no path says otherwise than another, and none allows what must not be", () => {
+test("all paths agree, and none wrongly allows a call", () => {
   const { combinations: count, wrongAllows, disagreements } = totals;
 
   process.stdout.write(
@@ -369,14 +366,14 @@ test("no path says otherwise than another, and none allows what must not be", ()
   expect({ count, wrongAllows, disagreements }).toEqual({ count: 705, wrongAllows: 0, disagreements: 0 });
 });
 
-/** What must be answered, in the order of the cases. */
+/** The expected verdicts, in the order of the cases. */
 function row(verdicts: string): Record<keyof typeof cases, Verdict> {
   const words = verdicts.split(" ") as Verdict[];
   return Object.fromEntries(Object.keys(cases).map((name, at) => [name, words[at]])) as never;
 }
 
-/** What an answer of whatever path means. */
-function verdictOf(answer: unknown): Verdict {
+/** Maps an answer from any path to a verdict. */
+function toVerdict(answer: unknown): Verdict {
   if (!isRecord(answer)) return expect.fail(`this is no answer: ${JSON.stringify(answer)}`);
   const said = [answer, answer.error, answer.data].find((part) => isRecord(part) && ("code" in part || "did" in part));
   const { code, status, did } = (said ?? answer) as JsonObject;
@@ -387,8 +384,8 @@ function verdictOf(answer: unknown): Verdict {
   return expect.fail(`nobody knows what this means: ${JSON.stringify(answer)}`);
 }
 
-/** What was said, but for the ids that each call has of its own. */
-function told(answer: unknown): string {
+/** Serializes an answer without its call ids. */
+function serialize(answer: unknown): string {
   const isOwn = (key: string) => ["callId", "quartermaster/callId"].includes(key);
   return JSON.stringify(answer, (key, value) => (isOwn(key) ? undefined : value)) ?? "nothing";
 }
@@ -401,7 +398,7 @@ async function attempt(work: () => unknown): Promise<unknown> {
   }
 }
 
-/** Of an answer about an unknown action, but for what it was called and what the call was. */
+/** The error for an unknown action, without the action's name and the call id. */
 function withoutName({ error }: JsonObject, name: string): unknown {
   const { call_id: _id, suggestions: _names, ...rest } = error as JsonObject;
   return JSON.parse(JSON.stringify(rest).replaceAll(name, "it"));

@@ -14,7 +14,7 @@ const question = {
 
 type Era = "legacy" | "modern";
 
-/** A gateway over HTTP in front of a server on standard streams, which does not say whose question it asks. */
+/** An HTTP gateway in front of a stdio server that does not say which call its question belongs to. */
 async function gateway() {
   const folder = await mkdtemp(join(tmpdir(), "qm-owner-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -33,8 +33,8 @@ async function gateway() {
   const authorization = `Bearer ${(await readFile(tokenPath, "utf8")).trim()}`;
 
   return {
-    /** Waits until the server has got something. */
-    got: (what: string) => vi.waitFor(async () => expect(await readFile(journal, "utf8")).toContain(what)),
+    /** Waits until the server has received a message. */
+    waitForMessage: (what: string) => vi.waitFor(async () => expect(await readFile(journal, "utf8")).toContain(what)),
     async client(era: Era) {
       const mode = era === "legacy" ? "legacy" : { pin: "2026-07-28" };
       const client = new Client(
@@ -63,24 +63,24 @@ test.each([
   ["modern", "modern"],
   ["legacy", "legacy"],
   ["legacy", "modern"],
-] as const)("what a call of a %s client makes a server ask does not reach a %s client beside it", async (...eras) => {
-  const { client, got } = await gateway();
+] as const)("a question caused by the call of a %s client does not reach another %s client", async (...eras) => {
+  const { client, waitForMessage } = await gateway();
   const [ann, bob] = [await client(eras[0]), await client(eras[1])];
 
   const waiting = ann.call("later");
-  await got('"later"');
+  await waitForMessage('"later"');
   await bob.call("now");
 
   expect(await waiting).toContain("decline");
   expect([ann.asked, bob.asked].map(({ mock }) => mock.calls.length)).toEqual([0, 0]);
 });
 
-test("a client with a session is asked for any of its calls", async () => {
-  const { client, got } = await gateway();
+test("a client with a session receives the questions of all its calls", async () => {
+  const { client, waitForMessage } = await gateway();
   const ann = await client("legacy");
 
   const waiting = ann.call("later");
-  await got('"later"');
+  await waitForMessage('"later"');
   await ann.call("now");
 
   expect(await waiting).toContain("accept");

@@ -6,11 +6,11 @@ import { atTerminal, cleanUp, createTestFolder, eventTypes, qm } from "../src/cl
 import { openWorkspace } from "../src/workspace/workspace.ts";
 import { startFakeRegistry } from "./support/registry/fake-registry.ts";
 
-const agreed = { ask: async () => ({ decision: "approved", by: "ann" }) as const };
+const approving = { ask: async () => ({ decision: "approved", by: "ann" }) as const };
 
 afterEach(cleanUp);
 
-/** A folder whose registry is a real server on this machine, with servers in the shape of real ones. */
+/** A folder that uses a local HTTP registry with realistic servers. */
 async function folderWithRegistry() {
   const registry = await startFakeRegistry();
   onTestFinished(registry.close);
@@ -23,7 +23,7 @@ async function folderWithRegistry() {
 
 const NOTES = "registry:io.github.example/notes-bundle";
 
-test("a server is found, planned, installed as it was published, and works", async () => {
+test("finds, plans and installs a working server as published", async () => {
   const { cwd, run, agree } = await folderWithRegistry();
 
   const found = await run("invoke", "mcp__search_registry", '{"query":"short notes"}', "--json");
@@ -48,7 +48,7 @@ test("a server is found, planned, installed as it was published, and works", asy
   expect(await eventTypes(cwd)).toEqual(expect.arrayContaining(["server.added", "catalog.changed"]));
 });
 
-test("what is not what was published is not installed, and leaves nothing behind", async () => {
+test("refuses a bundle that is not the published one and leaves nothing behind", async () => {
   const { cwd, agree } = await folderWithRegistry();
   const before = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
 
@@ -60,7 +60,7 @@ test("what is not what was published is not installed, and leaves nothing behind
   await expect(stat(join(cwd, ".quartermaster/bundles"))).rejects.toThrow("ENOENT");
 });
 
-test("a server that changes between agreement and installation is refused", async () => {
+test("refuses a server that changed between plan and installation", async () => {
   const { registry, cwd, env } = await folderWithRegistry();
   const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
   onTestFinished(close);
@@ -76,7 +76,7 @@ test("a server that changes between agreement and installation is refused", asyn
     remotes: [{ type: "streamable-http", url: "https://mcp.example.com/mcp" }],
   });
 
-  const outcome = await quartermaster.invoke("mcp__install_registry", { server_id: name, expect: hash }, agreed);
+  const outcome = await quartermaster.invoke("mcp__install_registry", { server_id: name, expect: hash }, approving);
 
   expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
   expect(servers.list()).toEqual([]);
@@ -110,7 +110,7 @@ test("does not install a version that the approver was not shown", async () => {
   expect(servers.list()).toEqual([]);
 });
 
-test("missing secrets are named with what stores them, and the same plan is complete afterwards", async () => {
+test("names the command that stores a missing secret, and the plan is complete afterwards", async () => {
   const { cwd, env, run } = await folderWithRegistry();
   const airtable = ["servers", "add", "registry:io.github.example/airtable-mcp-server", "--choose", "npm"];
   const before = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
@@ -128,7 +128,7 @@ test("missing secrets are named with what stores them, and the same plan is comp
   expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toBe(before);
 });
 
-test("the copy answers when the registry does not", async () => {
+test("searches the local copy when the registry is unreachable", async () => {
   const { registry, run } = await folderWithRegistry();
   const search = () =>
     run("invoke", "mcp__search_registry", '{"query":"notes"}', "--json").then(({ out }) => JSON.parse(out));
@@ -139,7 +139,7 @@ test("the copy answers when the registry does not", async () => {
   expect((await search()).data.servers.length).toBeGreaterThan(0);
 });
 
-test("a model cannot install what is not complete, also when a person agrees", async () => {
+test("refuses an incomplete installation even if a person approves it", async () => {
   const { cwd, env } = await folderWithRegistry();
   const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
   onTestFinished(close);
@@ -147,7 +147,7 @@ test("a model cannot install what is not complete, also when a person agrees", a
   const outcome = await quartermaster.invoke(
     "mcp__install_registry",
     { server_id: "io.github.example/airtable-mcp-server", choose: "npm" },
-    agreed,
+    approving,
   );
 
   expect(outcome).toMatchObject({

@@ -9,11 +9,11 @@ import { cleanUp, qm as command, createTestFolder, eventTypes } from "../src/cli
 import { annotate } from "../src/distribution/annotated-record.ts";
 import { createQuartermaster, type PolicyOptions, QmError, type Quartermaster } from "../src/index.ts";
 
-/** What a process needs to reach anything outside itself. */
+/** The async resources a process needs to reach anything outside itself. */
 const OUTWARD = /^(?:TCP|PIPE|PROCESS|UDP|TLS|HTTP|GETADDRINFO|GETNAMEINFO|QUERY)/;
 
-/** Does something and answers which kinds of sockets, processes and look-ups were made for it. */
-async function reachedOut<T>(
+/** Runs `work` and reports which kinds of sockets, processes and lookups it created. */
+async function trackOutward<T>(
   work: () => Promise<T>,
 ): Promise<{ readonly made: readonly string[]; readonly result: T }> {
   const made: string[] = [];
@@ -127,9 +127,13 @@ function registerTools(qm: Quartermaster): void {
 type Replayed = Awaited<ReturnType<Quartermaster["replay"]>>["calls"][number];
 
 const approver = { id: "ann", roles: ["admin"], via: "library" };
-const says = (decision: "approved" | "denied") => async () => ({ decision, by: approver.id, roles: approver.roles });
+const answerWith = (decision: "approved" | "denied") => async () => ({
+  decision,
+  by: approver.id,
+  roles: approver.roles,
+});
 
-/** Calls of every kind, 220 of them and those inside them, in one session. */
+/** Records 220 calls of every kind, plus nested ones, in one session. */
 async function recordCalls(qm: Quartermaster): Promise<void> {
   const caller = (index: number, more: object = {}) => ({ session: "s", turn: `t${index % 7}`, ...more });
   const plain = [
@@ -167,11 +171,11 @@ async function recordCalls(qm: Quartermaster): Promise<void> {
   await call("tool__note", {}, {}, { actor: "nobody" });
   await call("ledger_entry", {}, {}, { actor: "clerk" });
   await call("ledger_entry", {});
-  await call("tool__deploy", { to: "live" }, { ask: says("approved") });
-  await call("tool__deploy", { to: "moon" }, { ask: says("denied") });
-  await call("tool__erase", {}, { ask: says("approved") });
-  await call("tool__refund", { amount: 70 }, { ask: says("approved") });
-  await call("tool__pay", { amount: 500 }, { ask: says("denied") });
+  await call("tool__deploy", { to: "live" }, { ask: answerWith("approved") });
+  await call("tool__deploy", { to: "moon" }, { ask: answerWith("denied") });
+  await call("tool__erase", {}, { ask: answerWith("approved") });
+  await call("tool__refund", { amount: 70 }, { ask: answerWith("approved") });
+  await call("tool__pay", { amount: 500 }, { ask: answerWith("denied") });
   await call("tool__deploy", { to: "later" });
   await call("tool__deploy", { to: "never" });
   await call("tool__deploy", { to: "whenever" });
@@ -181,13 +185,13 @@ async function recordCalls(qm: Quartermaster): Promise<void> {
     if (to === "never") await qm.approvals.answer(approval.id, { decision: "denied" }, approver);
   }
   await qm.approvals.run();
-  // The same call again answers what became of it.
+  // Repeating the call returns the outcome of the first one.
   await call("tool__deploy", { to: "later" }, {}, { turn: "t2" });
   while (made < 150) {
     const [name, args] = plain[made % plain.length] ?? plain[0];
     await call(name, args);
   }
-  // All at once where the budget ends: some are decided before others are charged.
+  // In parallel at the end of the budget, so some calls are decided before others are charged.
   await Promise.all(Array.from({ length: 40 }, () => call("tool__read_a", {})));
   while (made < 220) await call("tool__read_a", {});
 }
@@ -205,12 +209,12 @@ describe("a replay of more than 200 calls", () => {
   let calls: number;
 
   beforeAll(async () => {
-    ({ made: recording, result: qm } = await reachedOut(recordedQuartermaster));
+    ({ made: recording, result: qm } = await trackOutward(recordedQuartermaster));
     calls = (await qm.ledger.read({ session: "s", type: "call.received", limit: 1000 })).length;
   });
   afterAll(() => qm.close());
 
-  test("has something to repeat: calls of every end, that did reach out", async () => {
+  test("starts from calls with every outcome, some of which reached outside", async () => {
     const ended = await qm.ledger.read({ session: "s", type: "call.ended", limit: 1000 });
     const codes = new Set(ended.map(({ data }) => (data as { code?: string }).code ?? "done"));
 
@@ -233,10 +237,10 @@ describe("a replay of more than 200 calls", () => {
     expect(served).toBe(1);
   });
 
-  test("decides every one as it was decided, runs none, and reaches nowhere", async () => {
+  test("repeats every decision without running a call or reaching outside", async () => {
     const before = { ran: ran.length, events: (await qm.ledger.heads()).map(({ hash }) => hash) };
 
-    const { result: report, made } = await reachedOut(() => qm.replay({ session: "s" }));
+    const { result: report, made } = await trackOutward(() => qm.replay({ session: "s" }));
 
     expect(report.calls.filter(({ same }) => !same)).toEqual([]);
     expect(report.summary).toEqual({ calls, same: calls, different: 0, uncertain: 0, realCalls: 0 });
@@ -246,7 +250,7 @@ describe("a replay of more than 200 calls", () => {
     expect((await qm.ledger.heads()).map(({ hash }) => hash)).toEqual(before.events);
   });
 
-  test("is of one turn where that is asked for", async () => {
+  test("can be limited to one turn", async () => {
     const received = await qm.ledger.read({ session: "s", type: "call.received", limit: 1000 });
     const ofTurn = received.filter(({ turn }) => turn === "t3");
 
@@ -257,7 +261,7 @@ describe("a replay of more than 200 calls", () => {
     expect(report.summary.different).toBe(0);
   });
 
-  test("under a stricter policy differs in exactly what that policy says", async () => {
+  test("under a stricter policy differs exactly where that policy applies", async () => {
     const stricter: PolicyOptions = {
       ...POLICY,
       tools: { denied: ["tool__read_d"] },
@@ -268,10 +272,10 @@ describe("a replay of more than 200 calls", () => {
       ],
     };
 
-    const { result: report, made } = await reachedOut(() => qm.replay({ session: "s" }, { policy: stricter }));
+    const { result: report, made } = await trackOutward(() => qm.replay({ session: "s" }, { policy: stricter }));
 
     const unchanged = await qm.replay({ session: "s" });
-    const tellable = ({ asked, recorded }: Replayed) => recorded.action ?? asked;
+    const getAction = ({ asked, recorded }: Replayed) => recorded.action ?? asked;
     const expected = new Map<string, string>();
     for (const call of unchanged.calls) {
       const { action, code } = call.recorded;
@@ -286,10 +290,10 @@ describe("a replay of more than 200 calls", () => {
       ({ differs, recorded }) => differs.length > 0 && recorded.code !== "budget_exceeded",
     );
     expect(new Map(differing.map(({ callId, differs }) => [callId, differs.join(", ")]))).toEqual(expected);
-    expect(new Set(differing.map(tellable))).toContain("tool__fetches");
+    expect(new Set(differing.map(getAction))).toContain("tool__fetches");
     expect(expected.size).toBeGreaterThan(40);
     expect(made).toEqual([]);
-    // Who is denied more draws less on the budget: what it refused then has a place now, and no more of it than was freed.
+    // Newly denied calls no longer use the budget. As many calls as they freed now fit, and no more.
     const wasCharged = ({ recorded: { decision, status } }: Replayed) =>
       decision !== undefined && (status === "done" || status === "failed");
     const refused = report.calls.filter(({ recorded }) => recorded.code === "budget_exceeded");
@@ -299,7 +303,7 @@ describe("a replay of more than 200 calls", () => {
     expect(refused.length).toBeGreaterThan(freed.length);
   });
 
-  test("tells what it cannot know from what is different", async () => {
+  test("marks decisions that depend on redacted arguments as uncertain", async () => {
     const byContent: PolicyOptions = {
       ...POLICY,
       rules: [...(POLICY.rules ?? []), { rule: "tool.entry == 'note' && args.password != 'right'", effect: "deny" }],
@@ -310,11 +314,11 @@ describe("a replay of more than 200 calls", () => {
     const notes = replayed.filter(({ asked, recorded }) => asked === "tool__note" && recorded.status === "done");
     expect(notes.length).toBeGreaterThan(5);
     expect(new Set(notes.map(({ uncertain }) => uncertain))).toEqual(new Set(["arguments were redacted"]));
-    // As many as these are found a place within the budget.
+    // The same number of other calls now fits within the budget.
     expect(summary).toMatchObject({ different: notes.length, uncertain: notes.length });
   });
 
-  test("says which actions are no longer what they were", async () => {
+  test("reports removed and changed actions", async () => {
     qm.unregister("read_b");
     qm.unregister("read_c");
     qm.register({
@@ -335,7 +339,7 @@ describe("a replay of more than 200 calls", () => {
     expect(reasons("tool__read_d")).toEqual(new Set([""]));
   });
 
-  test("of what the ledger does not have is refused", async () => {
+  test("rejects an unknown session or turn, and an ambiguous turn", async () => {
     await expect(qm.replay({ session: "none" })).rejects.toMatchObject({ code: "not_found" });
     await expect(qm.replay({ turn: "none" })).rejects.toMatchObject({ code: "not_found" });
     await qm.invoke("tool__read_a", {}, { caller: { session: "other", turn: "t3" } });
@@ -353,7 +357,7 @@ servers:
   never: { command: "${process.execPath}", args: ["-e", "0"] }
 `;
 
-  async function recorded(): Promise<string> {
+  async function recordSession(): Promise<string> {
     const cwd = await createTestFolder({
       "quartermaster.yaml": CONFIG,
       "stricter.yaml": `${CONFIG.replace("servers:", "    - { name: look-only, rule: \"tool.effect == 'write'\", effect: deny }\nservers:")}`,
@@ -366,11 +370,11 @@ servers:
     return cwd;
   }
 
-  test("says that nothing is different, from the store of the configuration, and starts nothing", async () => {
-    const cwd = await recorded();
+  test("reports no differences for the configured store and starts nothing", async () => {
+    const cwd = await recordSession();
 
     const before = await eventTypes(cwd);
-    const { result, made } = await reachedOut(() => command(cwd, ["replay", "chat"]));
+    const { result, made } = await trackOutward(() => command(cwd, ["replay", "chat"]));
 
     expect(result.out).toMatch(
       /^4 calls of session chat under policy \w+: 4 the same, 0 different\. Nothing was run\.\n$/,
@@ -381,24 +385,24 @@ servers:
     expect(before).toContain("call.received");
   });
 
-  test("shows what another policy would decide, and ends with 1", async () => {
-    const cwd = await recorded();
+  test("shows what another policy would decide and exits with 1", async () => {
+    const cwd = await recordSession();
 
     const shown = await command(cwd, ["replay", "chat", "--policy", "stricter.yaml"]);
-    const told = JSON.parse((await command(cwd, ["replay", "chat", "--policy", "stricter.yaml", "--json"])).out);
+    const asJson = JSON.parse((await command(cwd, ["replay", "chat", "--policy", "stricter.yaml", "--json"])).out);
     const all = JSON.parse((await command(cwd, ["replay", "chat", "--all", "--json"])).out);
 
     expect(shown.code).toBe(1);
     expect(shown.out).toMatch(
       /file__write +allow: done +deny by tag-rules \(look-only\): refused \(denied\) +decision, status/,
     );
-    expect(told.summary).toEqual({ calls: 4, same: 3, different: 1, uncertain: 0, realCalls: 0 });
-    expect(told.calls).toHaveLength(1);
+    expect(asJson.summary).toEqual({ calls: 4, same: 3, different: 1, uncertain: 0, realCalls: 0 });
+    expect(asJson.calls).toHaveLength(1);
     expect(all.calls).toHaveLength(4);
   });
 
-  test("ends with 4 where there is no such session or turn, and says how to ask for either", async () => {
-    const cwd = await recorded();
+  test("exits with 4 for an unknown session or turn and explains how to name either", async () => {
+    const cwd = await recordSession();
 
     const nothing = await command(cwd, ["replay", "chta"]);
     const noTurn = await command(cwd, ["replay", "chat", "--turn"]);

@@ -8,8 +8,8 @@ import { embeddingEndpoint } from "../src/search/semantic/testing.ts";
 
 afterEach(cleanUp);
 
-/** What one can see of a quartermaster with this configuration. */
-async function seen(yaml: string, look: (qm: Quartermaster, cwd: string) => Promise<unknown>): Promise<string> {
+/** Opens a quartermaster with this configuration and returns what `look` sees. */
+async function observe(yaml: string, look: (qm: Quartermaster, cwd: string) => Promise<unknown>): Promise<string> {
   const cwd = await createTestFolder({ "quartermaster.yaml": yaml });
   await mkdir(join(cwd, "model"), { recursive: true });
   const { quartermaster, close } = await openWorkspace({ cwd, env: { KEY: "the-key-itself" } });
@@ -25,10 +25,10 @@ const names = ({ items }: { items: readonly { qualified_name: string }[] }) =>
 const tools = async (qm: Quartermaster) => (await qm.surface({ session: "s", turn: "t" })).tools;
 const aids = (qm: Quartermaster) => qm.promptAids("read a file");
 const find = async (qm: Quartermaster) => names(await qm.search({ query: "file", limit: 20 }));
-const said = (text: string) => `search: ${text}`;
+const inSearch = (text: string) => `search: ${text}`;
 
-/** Each key, a value that is not the default, and where that is seen. */
-const heard: Record<string, readonly [yaml: string, look: (qm: Quartermaster) => Promise<unknown>, besides?: string]> =
+/** For each key: a non-default value, where its effect is visible, and the baseline without it. */
+const cases: Record<string, readonly [yaml: string, look: (qm: Quartermaster) => Promise<unknown>, baseline?: string]> =
   {
     "surface.kind": ["surface: { kind: deferred }", tools],
     "surface.token_budget": ["surface: { kind: auto, token_budget: 1 }", tools, "surface: { kind: auto }"],
@@ -68,10 +68,10 @@ const heard: Record<string, readonly [yaml: string, look: (qm: Quartermaster) =>
       },
       "surface: { kind: deferred }",
     ],
-    "search.enabled": [said("{ enabled: false }"), tools],
-    "search.max_results": [said("{ max_results: 2 }"), find],
+    "search.enabled": [inSearch("{ enabled: false }"), tools],
+    "search.max_results": [inSearch("{ max_results: 2 }"), find],
     "search.preferred_namespaces": [
-      said("{ preferred_namespaces: [tool] }"),
+      inSearch("{ preferred_namespaces: [tool] }"),
       async (qm) => {
         const handler = () => null;
         const twin = { description: "Twin.", effect: "read", scope: "generalist", handler } as const;
@@ -80,17 +80,21 @@ const heard: Record<string, readonly [yaml: string, look: (qm: Quartermaster) =>
         return names(await qm.search({ query: "file", type: "exact", limit: 20 }));
       },
     ],
-    "search.hints.enabled": [said("{ hints: { enabled: true } }"), aids],
-    "search.hints.top_k": [said("{ hints: { enabled: true, top_k: 1 } }"), aids, said("{ hints: { enabled: true } }")],
-    "search.hints.search_type": [
-      said("{ hints: { enabled: true, search_type: exact } }"),
+    "search.hints.enabled": [inSearch("{ hints: { enabled: true } }"), aids],
+    "search.hints.top_k": [
+      inSearch("{ hints: { enabled: true, top_k: 1 } }"),
       aids,
-      said("{ hints: { enabled: true } }"),
+      inSearch("{ hints: { enabled: true } }"),
+    ],
+    "search.hints.search_type": [
+      inSearch("{ hints: { enabled: true, search_type: exact } }"),
+      aids,
+      inSearch("{ hints: { enabled: true } }"),
     ],
     "search.hints.include_always_loaded": [
-      `${said("{ hints: { enabled: true, include_always_loaded: true } }")}\nsurface: { kind: deferred, always_loaded_patterns: [file__read] }`,
+      `${inSearch("{ hints: { enabled: true, include_always_loaded: true } }")}\nsurface: { kind: deferred, always_loaded_patterns: [file__read] }`,
       aids,
-      `${said("{ hints: { enabled: true } }")}\nsurface: { kind: deferred, always_loaded_patterns: [file__read] }`,
+      `${inSearch("{ hints: { enabled: true } }")}\nsurface: { kind: deferred, always_loaded_patterns: [file__read] }`,
     ],
     ...Object.fromEntries(
       [
@@ -108,17 +112,17 @@ const heard: Record<string, readonly [yaml: string, look: (qm: Quartermaster) =>
         ],
         ["default_groups", "enabled: true, default_groups: false", "enabled: true"],
         ["groups", "enabled: true, groups: [{ name: mine, actions: [file__read] }]", "enabled: true"],
-      ].map(([key, there, besides]) => [
+      ].map(([key, there, baseline]) => [
         `search.directory.${key}`,
-        [said(`{ directory: { ${there} } }`), aids, said(`{ directory: { ${besides} } }`)] as const,
+        [inSearch(`{ directory: { ${there} } }`), aids, inSearch(`{ directory: { ${baseline} } }`)] as const,
       ]),
     ),
   };
 
-test.each(Object.keys(heard))("%s makes a difference", async (key) => {
-  const [yaml, look, besides = ""] = heard[key] ?? ["", tools];
+test.each(Object.keys(cases))("%s has an effect", async (key) => {
+  const [yaml, look, baseline = ""] = cases[key] ?? ["", tools];
 
-  expect(await seen(yaml, look)).not.toBe(await seen(besides, look));
+  expect(await observe(yaml, look)).not.toBe(await observe(baseline, look));
 });
 
 async function endpoint() {
@@ -130,24 +134,24 @@ async function endpoint() {
 const embedder = (url: string, more = "") =>
   `search: { embedder: { class: standard, base_url: "${url}", api_key: "\${env:KEY}"${more} }`;
 
-test("an endpoint is asked as the file says", async () => {
+test("sends the configured model, dimensions and key to the endpoint", async () => {
   const { url, requests } = await endpoint();
   const asked = `${embedder(url, ", model: mine, dimensions: 64")} }`;
 
-  await seen(asked, (qm) => qm.embeddings.build());
+  await observe(asked, (qm) => qm.embeddings.build());
 
   expect(requests[0]).toMatchObject({ path: "/v1/embeddings", authorization: "Bearer the-key-itself" });
   expect(requests[0]?.body).toMatchObject({ model: "mine", dimensions: 64 });
 });
 
-test("a search waits as long as timeout_ms says", async () => {
+test("a search falls back to words after timeout_ms", async () => {
   const silent = await embeddingEndpoint((response, { body }, nth) => {
     if (nth > 1) return;
     response.end(JSON.stringify({ data: body.input.map((_, index) => ({ index, embedding: [1, index] })) }));
   });
   onTestFinished(silent.close);
 
-  const answer = await seen(
+  const answer = await observe(
     `${embedder(silent.url, ", timeout_ms: 1")} }\ninfospace: { enabled: false }`,
     async (qm) => {
       await qm.embeddings.build();
@@ -158,7 +162,7 @@ test("a search waits as long as timeout_ms says", async () => {
   expect(answer).toContain("Searched by words only");
 });
 
-test("vectors are made anew when rebuild or not incremental", async () => {
+test("rebuild embeds every text again", async () => {
   const { url, texts } = await endpoint();
   const sentBy = async (cwd: string) => {
     const before = texts().length;
@@ -177,7 +181,7 @@ test("vectors are made anew when rebuild or not incremental", async () => {
   expect(await sentBy(rebuilding)).toBeGreaterThanOrEqual(all);
 });
 
-test("an embedder's key is among what the ledger never holds", async () => {
+test("the ledger never contains an embedder's key", async () => {
   const { url } = await endpoint();
   const cwd = await createTestFolder({ "quartermaster.yaml": `${embedder(url)} }` });
   const { quartermaster, close } = await openWorkspace({ cwd, env: { KEY: "the-key-itself" } });
@@ -189,11 +193,11 @@ test("an embedder's key is among what the ledger never holds", async () => {
   expect(JSON.stringify(events)).not.toContain("the-key-itself");
 });
 
-test("every key of search and surface is tried here", () => {
+test("covers every key of search and surface", () => {
   const elsewhere = /^search\.(embedder|index)|groups\[\]|^(search|surface)(\.hints|\.directory)?$/;
   const keys = listConfigKeys()
     .map(({ path }) => path)
     .filter((path) => /^(search|surface)/.test(path) && !elsewhere.test(path));
 
-  expect(Object.keys(heard).sort()).toEqual(keys.sort());
+  expect(Object.keys(cases).sort()).toEqual(keys.sort());
 });

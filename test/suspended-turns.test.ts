@@ -19,13 +19,13 @@ import {
 import type { Told } from "./fixtures/turn-process.ts";
 import { findCompiled } from "./support/compiled.ts";
 
-// A model loop that is put away while people are asked, and gone on with by whichever process is there afterwards. The
-// processes are real, and so are the AI SDK, the store, the program at which people answer, and the way processes end.
+// A model loop is suspended while approvals are pending, and another process resumes it. The processes are real, and so
+// are the AI SDK, the store, the CLI that people answer with, and the way processes end.
 
 const SCRIPT = findCompiled(new URL("fixtures/turn-process.ts", import.meta.url));
 const DAY_MS = 86_400_000;
 const ann: Approver = { id: "ann", roles: ["approver"], via: "test" };
-const agreed = { decision: "approved" } as const;
+const approved = { decision: "approved" } as const;
 const refused = { decision: "denied", reason: "not today" } as const;
 
 afterEach(cleanUp);
@@ -33,29 +33,29 @@ afterEach(cleanUp);
 interface Place {
   readonly cwd: string;
   readonly store: string;
-  /** Somebody who looks and answers, and runs nothing. */
-  readonly desk: Quartermaster["approvals"];
-  /** A line for each effect that a call has had. */
+  /** Reads and answers approvals, and runs no calls. */
+  readonly approvalService: Quartermaster["approvals"];
+  /** One line for each effect of a call. */
   effects(): readonly string[];
   process(): Promise<Host>;
 }
 
-/** A process with a model loop. */
+/** A process that runs a model loop. */
 interface Host {
   begin(to: string): Promise<Suspended>;
-  /** Several at once. */
+  /** Resumes several turns at once. */
   resumeAll(tokens: readonly string[]): Promise<readonly Told[]>;
   resume(token: string): Promise<Told | undefined>;
   save(token: string): Promise<Told>;
   finish(token: string): Promise<Complete>;
-  /** Without its having a say in it. */
+  /** Kills the process with SIGKILL. */
   kill(): Promise<void>;
 }
 
 type Suspended = Extract<Told, { token: string }>;
 type Complete = Extract<Told, { words: string }>;
 
-async function place(): Promise<Place> {
+async function openPlace(): Promise<Place> {
   const cwd = await createTestFolder({ "quartermaster.yaml": SHELL_CONFIG });
   const [store, effects] = [join(cwd, "store.db"), join(cwd, "effects")];
   const looking = await createQuartermaster({ store, approvals: { worker: false } });
@@ -63,13 +63,13 @@ async function place(): Promise<Place> {
   return {
     cwd,
     store,
-    desk: looking.approvals,
+    approvalService: looking.approvals,
     effects: () => (existsSync(effects) ? readFileSync(effects, "utf8").trim().split("\n") : []),
-    process: () => hostOf(store, effects),
+    process: () => startHost(store, effects),
   };
 }
 
-async function hostOf(store: string, effects: string): Promise<Host> {
+async function startHost(store: string, effects: string): Promise<Host> {
   const child = spawn(process.execPath, [SCRIPT, store, effects], { stdio: ["pipe", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -93,25 +93,25 @@ async function hostOf(store: string, effects: string): Promise<Host> {
   };
 }
 
-/** Turns that each wait for two people, left by a process that is gone. */
-async function suspendedIn<To extends readonly string[]>(at: Place, ...to: To) {
+/** Suspends turns that each wait for two approvals, and kills their process. */
+async function suspendTurns<To extends readonly string[]>(at: Place, ...to: To) {
   const first = await at.process();
-  const told: Suspended[] = [];
-  for (const whom of to) told.push(await first.begin(whom));
+  const turns: Suspended[] = [];
+  for (const whom of to) turns.push(await first.begin(whom));
   await first.kill();
-  return told as { readonly [Key in keyof To]: Suspended };
+  return turns as { readonly [Key in keyof To]: Suspended };
 }
 
-/** Answers both questions of a turn, and waits until there is nobody to wait for any more. */
-async function answeredAll({ desk }: Place, { approvals }: Suspended): Promise<void> {
+/** Answers both approvals of a turn and waits until both calls have ended. */
+async function answerTurn({ approvalService }: Place, { approvals }: Suspended): Promise<void> {
   const { "call-pay": pay = "", "call-mail": mail = "" } = approvals;
-  await Promise.all([desk.answer(pay, agreed, ann), desk.answer(mail, refused, ann)]);
-  await ended(desk, pay, mail);
+  await Promise.all([approvalService.answer(pay, approved, ann), approvalService.answer(mail, refused, ann)]);
+  await waitUntilEnded(approvalService, pay, mail);
 }
 
-/** Whatever runs it, and wherever. */
-async function ended(desk: Quartermaster["approvals"], ...ids: readonly string[]): Promise<void> {
-  const outcomes = await Promise.all(ids.map((id) => desk.outcome(id, { timeoutMs: 30_000 })));
+/** Waits until the calls have ended, whichever process runs them. */
+async function waitUntilEnded(approvalService: Quartermaster["approvals"], ...ids: readonly string[]): Promise<void> {
+  const outcomes = await Promise.all(ids.map((id) => approvalService.outcome(id, { timeoutMs: 30_000 })));
   expect(outcomes.map(({ status }) => status)).not.toContain("waiting");
 }
 
@@ -120,7 +120,7 @@ const RESULTS = [
   ["call-mail", "tool_denied"],
 ];
 
-/** What the model must have been told of its three calls, each once. */
+/** The model must have received the result of each of its three calls once. */
 function expectSeen({ words, seen }: Complete, to: string): void {
   expect(words).toBe("I have done what I could.");
   expect(seen).toEqual([
@@ -131,10 +131,10 @@ function expectSeen({ words, seen }: Complete, to: string): void {
   expect(JSON.parse(seen[2]?.text ?? "")).toMatchObject({ code: "tool_denied" });
 }
 
-describe("a turn with three calls at once, of which two wait", () => {
-  test("outlives its process, waits for everybody, and goes on in another with exactly what became of them", async () => {
-    const at = await place();
-    const [{ token, approvals }] = await suspendedIn(at, "Ann");
+describe("a turn with three parallel calls, two of which wait", () => {
+  test("survives its process, waits for both approvals and resumes in another process with their outcomes", async () => {
+    const at = await openPlace();
+    const [{ token, approvals }] = await suspendTurns(at, "Ann");
     const { "call-pay": pay = "", "call-mail": mail = "" } = approvals;
     expect(Object.keys(approvals)).toEqual(["call-pay", "call-mail"]);
     expect(at.effects()).toEqual(["look Ann"]);
@@ -142,14 +142,14 @@ describe("a turn with three calls at once, of which two wait", () => {
     const both = { state: "suspended", waiting: ["call-pay", "call-mail"], results: [] };
     expect(await second.resume(token)).toEqual(both);
 
-    await atTheShell(at, "approve", pay, "--no-run");
-    await ended(at.desk, pay);
-    // Asking after what is there takes nothing away, however often.
+    await answerAtShell(at, "approve", pay, "--no-run");
+    await waitUntilEnded(at.approvalService, pay);
+    // Resuming too early consumes no results, however often it is repeated.
     for (let time = 0; time < 2; time++) {
       const one = { state: "suspended", waiting: ["call-mail"], results: ["call-pay"] };
       expect(await second.resume(token)).toEqual(one);
     }
-    await atTheShell(at, "deny", mail, "--reason", "not today");
+    await answerAtShell(at, "deny", mail, "--reason", "not today");
 
     expect(await second.resume(token)).toEqual({ state: "running", results: RESULTS });
     expectSeen(await second.finish(token), "Ann");
@@ -157,17 +157,22 @@ describe("a turn with three calls at once, of which two wait", () => {
     expect(await second.resume(token)).toEqual({ code: "conflict" });
   });
 
-  test("is given to one of those who want to go on with it at the same time", async () => {
-    const at = await place();
+  test("is resumed by only one of several competing processes", async () => {
+    const at = await openPlace();
     const people = Array.from({ length: 20 }, (_, index) => `person-${index}`);
-    const [turns, ...hosts] = await Promise.all([suspendedIn(at, ...people), at.process(), at.process(), at.process()]);
-    for (const turn of turns) await answeredAll(at, turn);
+    const [turns, ...hosts] = await Promise.all([
+      suspendTurns(at, ...people),
+      at.process(),
+      at.process(),
+      at.process(),
+    ]);
+    for (const turn of turns) await answerTurn(at, turn);
     const tokens = turns.map(({ token }) => token);
 
-    const told = await Promise.all(hosts.map((host) => host.resumeAll(tokens)));
+    const replies = await Promise.all(hosts.map((host) => host.resumeAll(tokens)));
 
     for (const [index, token] of tokens.entries()) {
-      const heard = told.map((each) => each[index]);
+      const heard = replies.map((each) => each[index]);
       const winner = heard.findIndex((each) => each !== undefined && "state" in each);
       expect(heard[winner]).toEqual({ state: "running", results: RESULTS });
       expect(heard.toSpliced(winner, 1)).toEqual([{ code: "conflict" }, { code: "conflict" }]);
@@ -179,14 +184,14 @@ describe("a turn with three calls at once, of which two wait", () => {
   });
 
   test.each([
-    ["before it has kept anything: everything is told again", false, RESULTS],
-    ["after it has kept what it was told: nothing is told again", true, []],
-  ])("goes on elsewhere when the process that goes on with it dies %s", async (_, keeps, results) => {
-    const at = await place();
-    const [second, third, [turn]] = await Promise.all([at.process(), at.process(), suspendedIn(at, "Ann")]);
-    await answeredAll(at, turn);
+    ["before saving: every result is delivered again", false, RESULTS],
+    ["after saving: no result is delivered again", true, []],
+  ])("resumes elsewhere when the resuming process dies %s", async (_, saves, results) => {
+    const at = await openPlace();
+    const [second, third, [turn]] = await Promise.all([at.process(), at.process(), suspendTurns(at, "Ann")]);
+    await answerTurn(at, turn);
     expect(await second.resume(turn.token)).toEqual({ state: "running", results: RESULTS });
-    if (keeps) expect(await second.save(turn.token)).toEqual({ state: "saved" });
+    if (saves) expect(await second.save(turn.token)).toEqual({ state: "saved" });
     expect(await third.resume(turn.token)).toEqual({ code: "conflict" });
 
     await second.kill();
@@ -204,8 +209,8 @@ const SHELL_CONFIG = JSON.stringify({
   approvals: { approvers: { shell: { roles: ["approver", "admin"], token: `\${secret:SHELL_TOKEN}` } } },
 });
 
-/** Somebody at another shell. */
-async function atTheShell({ cwd }: Place, verb: "approve" | "deny", id: string, ...more: readonly string[]) {
+/** Answers an approval with the CLI in a separate process. */
+async function answerAtShell({ cwd }: Place, verb: "approve" | "deny", id: string, ...more: readonly string[]) {
   await program(cwd, ["secrets", "set", "SHELL_TOKEN"], atTerminal(`${SHELL_TOKEN}\n`));
   const { code, err } = await start(cwd, ["approvals", verb, id, "--yes", ...more], {
     QM_APPROVER_TOKEN: SHELL_TOKEN,
@@ -218,7 +223,7 @@ interface World {
   readonly paid: number[];
 }
 
-/** Somebody who pays when a person agrees, and `pays`, which pays several sums as it is told to. */
+/** A quartermaster with `pay`, which requires approval, and `pays`, which runs the given handler. */
 async function world(
   pays: (context: CallContext) => unknown = () => undefined,
   options: QuartermasterOptions = {},
@@ -249,24 +254,24 @@ async function world(
 }
 
 const caller = { actor: "default", session: "chat" };
-const sumOf = ({ args }: { readonly args: unknown }) => (args as { readonly sum: number }).sum;
+const getSum = ({ args }: { readonly args: unknown }) => (args as { readonly sum: number }).sum;
 
-/** Says no to 2 and yes to everything else, and waits for how it ends. */
+/** Denies the sum 2, approves every other one and waits until the calls have ended. */
 async function answerAll({ approvals }: Quartermaster): Promise<void> {
   const waiting = await approvals.list({ state: "pending" });
-  for (const each of waiting) await approvals.answer(each.id, sumOf(each) === 2 ? refused : agreed, ann);
-  await ended(approvals, ...waiting.map(({ id }) => id));
+  for (const each of waiting) await approvals.answer(each.id, getSum(each) === 2 ? refused : approved, ann);
+  await waitUntilEnded(approvals, ...waiting.map(({ id }) => id));
 }
 
-function running(resumed: ResumedTurn): Extract<ResumedTurn, { state: "running" }> {
+function expectRunning(resumed: ResumedTurn): Extract<ResumedTurn, { state: "running" }> {
   return resumed.state === "running" ? resumed : expect.fail(`the turn is ${resumed.state}`);
 }
 
 const how = (outcome: Outcome) => ("error" in outcome ? outcome.error.code : outcome.status);
-const endings = (resumed: ResumedTurn) => running(resumed).results.map(({ ref, outcome }) => [ref, how(outcome)]);
+const endings = (resumed: ResumedTurn) => expectRunning(resumed).results.map(({ ref, outcome }) => [ref, how(outcome)]);
 
-describe("calls that wait inside another", () => {
-  test("in parallel, which it waits for itself: the turn waits for nobody but for it", async () => {
+describe("nested calls that wait for approval", () => {
+  test("do not suspend the turn when the outer call waits for them itself", async () => {
     const { qm, paid } = await world(async ({ invoke, settled }) => {
       const outcomes = await Promise.all([1, 2, 3].map((sum) => invoke("tool__pay", { sum })));
       return (await Promise.all(outcomes.map(settled))).map(how);
@@ -285,8 +290,8 @@ describe("calls that wait inside another", () => {
     await turn.end("complete");
   });
 
-  test("in a list, two at a time, which it hands on: the turn waits for all of them, each by a name of its own", async () => {
-    // The way that `map` over a collection will take.
+  test("suspend the turn under separate names when the outer call hands them on", async () => {
+    // The same pattern as `map` over a collection.
     const sums = [1, 2, 3, 4];
     const { qm, paid } = await world(async ({ invoke }) => {
       const ids: string[] = [];
@@ -312,7 +317,7 @@ describe("calls that wait inside another", () => {
     const resumed = await qm.turns.resume(resumeToken);
 
     expect(parts.map(({ data }) => data.approvalId)).toEqual(ids);
-    expect(running(resumed).memo).toEqual({ messages: ["pay them all"] });
+    expect(expectRunning(resumed).memo).toEqual({ messages: ["pay them all"] });
     expect(endings(resumed)).toEqual([
       ["pays 0", "done"],
       ["pays 1", "tool_denied"],
@@ -323,8 +328,8 @@ describe("calls that wait inside another", () => {
   });
 });
 
-describe("one turn", () => {
-  test("that asks the same twice at once asks once, and is told of both", async () => {
+describe("a turn", () => {
+  test("asks once for two identical parallel calls and receives both results", async () => {
     const { qm, paid } = await world();
     const turn = await qm.turns.begin(caller);
     const outcomes = await Promise.all([1, 1].map((sum) => qm.invoke("tool__pay", { sum }, { caller: turn.caller })));
@@ -341,7 +346,7 @@ describe("one turn", () => {
     expect(paid).toEqual([1]);
   });
 
-  test("goes on when nobody has answered in time, and is told so; another caller's it is not", async () => {
+  test("resumes with approval_expired when no answer arrives in time, and only for its own caller", async () => {
     let offset = 0;
     const runtime = { ...systemRuntime, now: () => new Date(Date.now() + offset) };
     const { qm, paid } = await world(undefined, { runtime });
@@ -357,13 +362,13 @@ describe("one turn", () => {
     expect(paid).toEqual([]);
   });
 
-  test("can wait again after it has gone on, by the same token, and is not told again of what it was told", async () => {
+  test("can be suspended again with the same token and delivers each result once", async () => {
     const { qm, paid } = await world();
     const turn = await qm.turns.begin(caller);
     turn.noted("first", await qm.invoke("tool__pay", { sum: 1 }, { caller: turn.caller }));
     const { resumeToken } = await turn.suspend({ told: [] });
     await answerAll(qm);
-    const { turn: again, results } = running(await qm.turns.resume(resumeToken));
+    const { turn: again, results } = expectRunning(await qm.turns.resume(resumeToken));
 
     again.noted("second", await qm.invoke("tool__pay", { sum: 3 }, { caller: again.caller }));
     const suspended = await again.suspend({ told: results.map(({ ref }) => ref) });
@@ -371,7 +376,7 @@ describe("one turn", () => {
     const resumed = await qm.turns.resume(suspended.resumeToken);
 
     expect(suspended.resumeToken).toBe(resumeToken);
-    expect(running(resumed).memo).toEqual({ told: ["first"] });
+    expect(expectRunning(resumed).memo).toEqual({ told: ["first"] });
     expect(endings(resumed)).toEqual([["second", "done"]]);
     expect(paid).toEqual([1, 3]);
     await qm.ledger.flush();

@@ -24,7 +24,7 @@ const caller: Partial<Caller> = { session: "chat-1" };
 
 afterEach(cleanUp);
 
-async function traced(options: QuartermasterOptions = {}, content = false): Promise<Quartermaster> {
+async function createTraced(options: QuartermasterOptions = {}, content = false): Promise<Quartermaster> {
   const qm = await createQuartermaster({ tracer: await openTelemetryTracer({ content }), ...options });
   onTestFinished(qm.close);
   const common = { scope: "generalist", effect: "read", inputSchema: { type: "object" } } as const;
@@ -57,10 +57,10 @@ const only = (sdk: ListeningSdk, name: string): SeenSpan => {
   return found[0] as SeenSpan;
 };
 
-describe("a call through the door", () => {
-  test("is a span of what the host traces, and of the metric", async () => {
+describe("a call", () => {
+  test("creates a span under the host's span and a metric point", async () => {
     const sdk = createListeningSdk();
-    const qm = await traced();
+    const qm = await createTraced();
 
     await api.trace.getTracer("host").startActiveSpan("host", async (host) => {
       await qm.invoke("echo", { a: 1 }, { caller });
@@ -89,9 +89,9 @@ describe("a call through the door", () => {
     ]);
   });
 
-  test("holds what happens in it: other calls, and what the handler traces itself", async () => {
+  test("is the parent of nested calls and of the handler's own spans", async () => {
     const sdk = createListeningSdk();
-    const qm = await traced();
+    const qm = await createTraced();
 
     const outcome = await qm.invoke("outer", {}, { caller, trace: { traceparent: TRACEPARENT } });
 
@@ -102,10 +102,10 @@ describe("a call through the door", () => {
     expect(outcome).toMatchObject({ data: { traceparent: `00-${TRACE}-${outer.id}-01` } });
   });
 
-  test("that the policy refuses says so, and a name that is nobody's is no tool", async () => {
+  test("records a refusal by the policy, and no tool name for an unknown action", async () => {
     const sdk = createListeningSdk();
     const rule = { name: "no", rule: "tool.name == 'tool__echo'", effect: "deny" } as const;
-    const qm = await traced({ policy: { rules: [rule] } });
+    const qm = await createTraced({ policy: { rules: [rule] } });
 
     await qm.invoke("echo", {}, { caller });
     await qm.invoke("nothing", {}, { caller });
@@ -124,10 +124,10 @@ describe("a call through the door", () => {
     expect((await sdk.points()).map(({ attributes }) => attributes["gen_ai.tool.name"])).toEqual(["tool__echo"]);
   });
 
-  test("that waits for a person says for what", async () => {
+  test("records the approval id while it waits", async () => {
     const sdk = createListeningSdk();
     const rule = { name: "ask", rule: "tool.name == 'tool__echo'", effect: "ask" } as const;
-    const qm = await traced({ policy: { rules: [rule] } });
+    const qm = await createTraced({ policy: { rules: [rule] } });
 
     const outcome = await qm.invoke("echo", {}, { caller });
 
@@ -142,19 +142,19 @@ describe("a call through the door", () => {
     });
   });
 
-  test("tells what was said only where that was asked for, and never a secret", async () => {
+  test("records arguments and results only on request, and never a secret", async () => {
     const secret = "hunter2-hunter2";
     const args = { password: secret, said: "aloud" };
     const redact = { secrets: () => [secret] };
     const silent = createListeningSdk();
-    const quiet = await traced({ redact });
+    const quiet = await createTraced({ redact });
     await quiet.invoke("echo", args, { caller });
     await quiet.invoke("fail", args, { caller });
     expect(JSON.stringify([silent.spans(), await silent.points()])).not.toMatch(/hunter2|aloud/);
     for (const part of [api.trace, api.metrics, api.context]) part.disable();
 
     const sdk = createListeningSdk();
-    const qm = await traced({ redact }, true);
+    const qm = await createTraced({ redact }, true);
     await qm.invoke("echo", args, { caller });
     await qm.invoke("fail", args, { caller });
 
@@ -171,7 +171,7 @@ describe("a call through the door", () => {
   });
 });
 
-/** A workspace with a server that writes down what it is sent, and a client of its gateway. */
+/** A workspace with a server that logs the messages it receives, and a client of its gateway. */
 async function workspaceWith(telemetry: object) {
   const folder = await createTestFolder();
   const journal = join(folder, "journal");
@@ -202,10 +202,10 @@ async function workspaceWith(telemetry: object) {
   };
 }
 
-describe("from a client through the gateway to a server", () => {
-  test("is one trace: the request, the call, and the request that it leads to", async () => {
+describe("a call through the gateway to a server", () => {
+  test("is one trace: the client's request, the call and the request to the server", async () => {
     const sdk = createListeningSdk();
-    // Not every host keeps a context across what is waited for.
+    // Not every host keeps a context across an await.
     api.context.disable();
     const { call, sent } = await workspaceWith({ enabled: true });
 
@@ -227,7 +227,7 @@ describe("from a client through the gateway to a server", () => {
     ]);
   });
 
-  test("nobody is told unless the configuration says so", async () => {
+  test("produces no telemetry unless it is configured", async () => {
     const sdk = createListeningSdk();
     const { call, sent } = await workspaceWith({});
 
@@ -239,7 +239,7 @@ describe("from a client through the gateway to a server", () => {
   });
 });
 
-test("a collector gets it over OTLP", async () => {
+test("exports spans to a collector over OTLP", async () => {
   const bodies: { resourceSpans: { scopeSpans: { scope: object; spans: Record<string, unknown>[] }[] }[] }[] = [];
   const collector = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
@@ -251,7 +251,7 @@ test("a collector gets it over OTLP", async () => {
   onTestFinished(() => void collector.close());
   const url = `http://127.0.0.1:${(collector.address() as AddressInfo).port}/v1/traces`;
   const sdk = createListeningSdk(new OTLPTraceExporter({ url }));
-  const qm = await traced();
+  const qm = await createTraced();
 
   await qm.invoke("echo", {}, { caller, trace: { traceparent: TRACEPARENT } });
   await sdk.flush();
@@ -263,7 +263,7 @@ test("a collector gets it over OTLP", async () => {
   ]);
 });
 
-test("nothing of OpenTelemetry is loaded before somebody asks for it", () => {
+test("does not load OpenTelemetry until it is used", () => {
   const root = join(import.meta.dirname, "../src");
   const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter(
     (path) => path.endsWith(".ts") && !/(?:\.test|testing)\.ts$/.test(path),

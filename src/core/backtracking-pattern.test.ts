@@ -70,12 +70,12 @@ describe("a backtracking pattern", () => {
       fc.property(pattern, text, (source, value) => {
         let native: RegExp;
         try {
-          native = new RegExp(source, "u");
+          native = new RegExp(source, "uy");
         } catch {
           return; // such as \1 without a group
         }
         // A random pattern may need more work than the limit that the other tests use.
-        expect(test1(source, value, 400_000_000)).toBe(native.test(value));
+        expect(test1(source, value, 400_000_000)).toBe(matchesSomewhere(native, value));
       }),
       { numRuns: 5_000 },
     );
@@ -94,3 +94,13 @@ describe("a backtracking pattern", () => {
     expect(() => new BacktrackingPattern("(")).toThrow(SyntaxError);
   });
 });
+
+/** Tries every code point. Without `y`, V8 also matches between the halves of a surrogate pair, which `u` forbids. */
+function matchesSomewhere(sticky: RegExp, text: string): boolean {
+  const starts = [0];
+  for (const character of text) starts.push((starts.at(-1) ?? 0) + character.length);
+  return starts.some((start) => {
+    sticky.lastIndex = start;
+    return sticky.test(text);
+  });
+}

@@ -8,10 +8,10 @@ import { createQuartermaster, defineAction, type Quartermaster, type Quartermast
 import { openSqlite } from "../../src/store/drivers/sqlite.ts";
 import { type SqlQuery, sql } from "../../src/store/sql.ts";
 
-// Somebody who can write the store edits a row of the table of approvals. What the row says must not be enough to run it.
+// An attacker who can write the store edits a row of the approvals table. The row alone must not be enough to run a call.
 
 const ann = { id: "ann", roles: ["approver"], via: "test" };
-const AGREED = JSON.stringify({ decision: "approved", by: "ann", via: "test", at: new Date().toISOString() });
+const APPROVED = JSON.stringify({ decision: "approved", by: "ann", via: "test", at: new Date().toISOString() });
 
 const ran: unknown[] = [];
 const pay = defineAction("bank", {
@@ -69,7 +69,7 @@ async function runAndLook(qm: Quartermaster, id: string) {
 test("does not run a row that was edited to approved", async () => {
   const { qm, id, edit } = await bank();
 
-  await edit(sql`update approvals set state = 'approved', answer = ${AGREED}`);
+  await edit(sql`update approvals set state = 'approved', answer = ${APPROVED}`);
 
   expect(await runAndLook(qm, id)).toEqual({ state: "expired", reason: "the ledger has no approval of it" });
   expect(ran).toEqual([]);
@@ -81,7 +81,7 @@ test("does not run a denied call that was edited to approved", async () => {
   const { qm, id, edit } = await bank();
   await qm.approvals.answer(id, { decision: "denied" }, ann);
 
-  await edit(sql`update approvals set state = 'approved', answer = ${AGREED}, ended_at = null`);
+  await edit(sql`update approvals set state = 'approved', answer = ${APPROVED}, ended_at = null`);
 
   expect((await runAndLook(qm, id)).state).toBe("expired");
   expect(ran).toEqual([]);
@@ -91,7 +91,7 @@ test("does not run a denied call whose event was edited to approved as well", as
   const { qm, id, edit } = await bank();
   await qm.approvals.answer(id, { decision: "denied" }, ann);
 
-  await edit(sql`update approvals set state = 'approved', answer = ${AGREED}, ended_at = null`);
+  await edit(sql`update approvals set state = 'approved', answer = ${APPROVED}, ended_at = null`);
   await edit(sql`update events set data = replace(data, '"denied"', '"approved"') where type = 'approval.decided'`);
 
   expect((await runAndLook(qm, id)).state).toBe("expired");
@@ -100,8 +100,8 @@ test("does not run a denied call whose event was edited to approved as well", as
 
 test.each<[string, boolean]>([
   ["does not run other arguments than those approved", false],
-  ["does not run other arguments, also where their hash was edited to fit", true],
-])("%s", async (_title, fitting) => {
+  ["does not run other arguments even if their hash was edited to match", true],
+])("%s", async (_title, hashMatches) => {
   const { qm, id, edit } = await bank();
   await qm.approvals.answer(id, { decision: "approved" }, ann);
   const { policyVersion, actor, session } = await qm.approvals.get(id);
@@ -109,13 +109,13 @@ test.each<[string, boolean]>([
   const binding = hashBinding({ action: pay, target: undefined, args: { sum: 900 }, caller, policyVersion });
 
   await edit(sql`update approvals set args = '{"sum":900}'`);
-  if (fitting) await edit(sql`update approvals set binding = ${binding}`);
+  if (hashMatches) await edit(sql`update approvals set binding = ${binding}`);
 
   expect((await runAndLook(qm, id)).state).toBe("expired");
   expect(ran).toEqual([]);
 });
 
-test("does not run a call again whose row was edited back to approved", async () => {
+test("does not repeat a call whose row was edited back to approved", async () => {
   const { qm, id, edit, reopen } = await bank();
   await qm.approvals.answer(id, { decision: "approved" }, ann);
   await qm.approvals.run(id);
@@ -130,7 +130,7 @@ test("does not run a call again whose row was edited back to approved", async ()
   expect(ran).toEqual([5]);
 });
 
-test("runs an approved call in the next process, with the event that was written with the answer", async () => {
+test("runs an approved call in the next process, based on the recorded event", async () => {
   const { qm, id, reopen } = await bank();
   await qm.approvals.answer(id, { decision: "approved" }, ann);
   await qm.close();
@@ -143,7 +143,7 @@ test("runs an approved call in the next process, with the event that was written
   expect(await next.ledger.verify()).toMatchObject({ broken: [] });
 });
 
-test("runs what an approver approved whose name the ledger redacts", async () => {
+test("runs a call whose approver's name is redacted in the ledger", async () => {
   const { qm, id } = await bank({ redact: { secrets: () => ["annabelle"] } });
   await qm.approvals.answer(id, { decision: "approved" }, { ...ann, id: "annabelle" });
 
@@ -152,7 +152,7 @@ test("runs what an approver approved whose name the ledger redacts", async () =>
   expect(ran).toEqual([5]);
 });
 
-test("takes no answer that the ledger cannot write down", async () => {
+test("rejects an answer that the ledger cannot record", async () => {
   const { qm, id, edit } = await bank();
   await edit(sql`
     create trigger refuse before insert on events when new.type = 'approval.decided'

@@ -50,7 +50,7 @@ describe("a program without a terminal", () => {
   test.each([
     ["no approvers are configured", { policy: CONFIG.policy }],
     ["approvers are configured", CONFIG],
-  ])("cannot approve with --yes where %s", async (_where, config) => {
+  ])("cannot approve with --yes when %s", async (_where, config) => {
     const { cwd, id, state, content } = await waitingCall(config);
 
     const ran = await start(cwd, ["approvals", "approve", id, "--yes"], env).ended;
@@ -127,7 +127,7 @@ describe("a program without a terminal", () => {
 });
 
 describe("a person at a terminal", () => {
-  test("is asked although --yes is given: only a token answers for them", async () => {
+  test("is asked even with --yes unless a token is given", async () => {
     const { cwd, id, state } = await waitingCall();
 
     const ran = await qm(cwd, ["approvals", "approve", id, "--yes", "--as", "ann"], { env, ...atTerminal("n\n") });

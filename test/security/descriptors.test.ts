@@ -8,7 +8,7 @@ import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../.
 import { openGate } from "../../src/mcp/gateway/testing.ts";
 import { fixturePath } from "../fixtures/mcp-servers/stdio-fixtures.ts";
 
-// A client that opens connections without end takes no process down, and others are served once it lets go.
+// A client that opens endless connections crashes no process, and others are served once it closes them.
 
 const DESCRIPTORS = 128;
 
@@ -19,7 +19,7 @@ interface Answer {
   readonly body: string;
 }
 
-test.skipIf(process.platform === "win32")("survives having no file descriptor left", async () => {
+test.skipIf(process.platform === "win32")("survives running out of file descriptors", async () => {
   const server = { command: process.execPath, args: [fixturePath("plain.mjs")] };
   const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ servers: { plain: server } }) });
   expect(await qm(cwd, ["servers", "start"], { env: plainEnvironment() })).toMatchObject({ code: 0 });
@@ -36,7 +36,7 @@ test.skipIf(process.platform === "win32")("survives having no file descriptor le
   const { url, tokenPath } = JSON.parse(String(line)) as { url: string; tokenPath: string };
   const token = (await readFile(tokenPath, "utf8")).trim();
   const { hostname, port } = new URL(url);
-  // One connection from before goes on working while others cannot be accepted.
+  // An existing connection keeps working while no others can be accepted.
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   onTestFinished(() => agent.destroy());
   const call = (action: string, args: object) => post({ url, token, agent }, action, args);
@@ -48,7 +48,7 @@ test.skipIf(process.platform === "win32")("survives having no file descriptor le
     await new Promise((resolve) => socket.once("connect", resolve).once("error", resolve));
     sockets.push(socket);
   }
-  // What cannot be accepted is hung up on.
+  // The server closes the connections it cannot accept.
   await vi.waitFor(() => expect(sockets.some(({ destroyed }) => destroyed)).toBe(true), { timeout: 20_000 });
   const during = [
     await call("file__list", { path: "." }),
@@ -68,7 +68,7 @@ test.skipIf(process.platform === "win32")("survives having no file descriptor le
   });
 });
 
-test("refuses connections beyond the limit with 503, and takes new ones when others have gone", async () => {
+test("refuses connections beyond the limit with 503 and accepts new ones after others close", async () => {
   const gate = await openGate({ limits: { connections: 5 } });
   const { hostname, port } = new URL(gate.url);
   const open = () => connect(Number(port), hostname).on("error", () => {});

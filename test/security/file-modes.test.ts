@@ -10,7 +10,7 @@ import { removeTestRoots, testRoot } from "../../src/providers/file/testing.ts";
 afterEach(cleanUp);
 afterEach(removeTestRoots);
 
-const modeOf = async (path: string) => (await stat(path)).mode & 0o7777;
+const readMode = async (path: string) => (await stat(path)).mode & 0o7777;
 
 describe.skipIf(process.platform === "win32")("a file with special permission bits", () => {
   test.each([0o4755, 0o2755, 0o1755, 0o7777])("loses them when file__write replaces it (mode %o)", async (mode) => {
@@ -19,7 +19,7 @@ describe.skipIf(process.platform === "win32")("a file with special permission bi
 
     await call("write", { path: "run.sh", content: "echo new\n" });
 
-    expect(await modeOf(join(path, "run.sh"))).toBe(mode & 0o777);
+    expect(await readMode(join(path, "run.sh"))).toBe(mode & 0o777);
   });
 
   test("loses them when file__edit changes it", async () => {
@@ -28,25 +28,25 @@ describe.skipIf(process.platform === "win32")("a file with special permission bi
 
     await call("edit", { path: "run.sh", old_string: "old", new_string: "new" });
 
-    expect(await modeOf(join(path, "run.sh"))).toBe(0o755);
+    expect(await readMode(join(path, "run.sh"))).toBe(0o755);
   });
 
-  test("has a backup without them", async () => {
+  test("gets a backup without them", async () => {
     const folder = await createTestFolder({ "quartermaster.yaml": "{}\n" });
     const path = join(folder, "quartermaster.yaml");
     await chmod(path, 0o6640);
 
-    expect(await modeOf(await backUpFile(path, new Date(0)))).toBe(0o640);
+    expect(await readMode(await backUpFile(path, new Date(0)))).toBe(0o640);
   });
 });
 
 describe.skipIf(process.platform === "win32")("the folder .quartermaster", () => {
-  async function* typed(): AsyncGenerator<string> {
+  async function* typeValue(): AsyncGenerator<string> {
     yield "a-value-that-nobody-guesses\n";
   }
 
   test.each<[string, (folder: string) => Promise<unknown>]>([
-    ["qm secrets set", (folder) => qm(folder, ["secrets", "set", "KEY"], { stdin: typed() })],
+    ["qm secrets set", (folder) => qm(folder, ["secrets", "set", "KEY"], { stdin: typeValue() })],
     ["the first call", (folder) => qm(folder, ["invoke", "file__list"])],
     ["the gateway's token", (folder) => loadOrCreateToken(join(folder, ".quartermaster", "token"))],
     ["the key for approval links", (folder) => loadOrCreateLinkKey(join(folder, ".quartermaster", "link-key"))],
@@ -56,7 +56,7 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
     await create(folder);
 
     expect(await readdir(join(folder, ".quartermaster"))).not.toEqual([]);
-    expect(await modeOf(join(folder, ".quartermaster"))).toBe(0o700);
+    expect(await readMode(join(folder, ".quartermaster"))).toBe(0o700);
   });
 
   test("is closed to others when it exists already", async () => {
@@ -64,9 +64,9 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
     await mkdir(join(folder, ".quartermaster"), { mode: 0o755 });
     await chmod(join(folder, ".quartermaster"), 0o755);
 
-    await qm(folder, ["secrets", "set", "KEY"], { stdin: typed() });
+    await qm(folder, ["secrets", "set", "KEY"], { stdin: typeValue() });
 
-    expect(await modeOf(join(folder, ".quartermaster"))).toBe(0o700);
+    expect(await readMode(join(folder, ".quartermaster"))).toBe(0o700);
   });
 
   test("is the only existing folder whose mode changes", async () => {
@@ -75,8 +75,8 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
     await chmod(join(folder, "shared"), 0o755);
     await writeFile(join(folder, "a.txt"), "a");
 
-    await qm(folder, ["secrets", "set", "KEY"], { stdin: typed() });
+    await qm(folder, ["secrets", "set", "KEY"], { stdin: typeValue() });
 
-    expect(await modeOf(join(folder, "shared"))).toBe(0o755);
+    expect(await readMode(join(folder, "shared"))).toBe(0o755);
   });
 });

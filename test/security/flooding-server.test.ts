@@ -4,7 +4,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect, onTestFinished, test } from "vitest";
 import { createTestHub, localServer, remoteServer } from "../support/mcp-hub.ts";
 
-// A server that sends messages without end delays neither the limits of its own calls nor other servers.
+// A server that sends endless messages delays neither the timeouts of its own calls nor other servers.
 
 const STALL_NS = 1_000_000_000;
 
@@ -42,7 +42,7 @@ test("a flooding server on stdio delays no timer and no other server, and is sto
 });
 
 test("a flooding server over HTTP delays no timer, and its call fails", async () => {
-  const url = await floodingServer();
+  const url = await startFloodingServer();
   const { hub, request } = await createTestHub(remoteServer(url));
   await hub.connect("subject");
   const order: string[] = [];
@@ -60,8 +60,8 @@ test("a flooding server over HTTP delays no timer, and its call fails", async ()
   expect(delay.max).toBeLessThan(STALL_NS);
 });
 
-/** Answers a call with a stream of notifications that never ends. */
-async function floodingServer(): Promise<string> {
+/** Starts a server that answers a call with an endless stream of notifications. */
+async function startFloodingServer(): Promise<string> {
   const results: Record<string, object> = {
     initialize: {
       protocolVersion: "2025-06-18",

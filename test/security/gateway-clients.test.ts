@@ -10,15 +10,15 @@ import { createGateway } from "../../src/mcp/gateway/create-gateway.ts";
 import type { GatewayLimits } from "../../src/mcp/gateway/gateway.ts";
 import { invoke, MODERN, profileWith } from "../../src/mcp/gateway/testing.ts";
 
-// Clients of one gateway share an actor. None of them answers, takes back, reads or uses up what is another's.
+// Clients of one gateway share an actor. No client answers, withdraws or reads another's approvals or uses up its budget.
 
 interface Place {
   readonly qm: Quartermaster;
   readonly url: string;
   readonly runs: readonly string[];
-  /** Sets the clock forward. */
+  /** Advances the clock. */
   pass(ms: number): void;
-  /** Another gateway process on the same store, as far as clients can tell. */
+  /** Restarts the gateway on the same store. Clients see a new gateway process. */
   restart(): Promise<Place>;
 }
 
@@ -88,7 +88,7 @@ interface Who {
   readonly token?: string;
   readonly era?: "modern" | "legacy";
   readonly name?: string;
-  /** The session's name, as a header. */
+  /** The session name, sent as a header. */
   readonly session?: string;
 }
 
@@ -113,16 +113,16 @@ async function ask(client: Client, line = "x"): Promise<string> {
   return String(approval_id);
 }
 
-const awaitIt = (client: Client, id: string, wait_ms = 0) =>
+const awaitApproval = (client: Client, id: string, wait_ms = 0) =>
   result(client, "approval__await", { approval_id: id, wait_ms });
 const withdraw = (client: Client, id: string) => result(client, "approval__withdraw", { approval_id: id });
 
-const sessionsOf = async ({ qm }: Place) => {
+const readSessions = async ({ qm }: Place) => {
   const received = await qm.ledger.read({ type: "call.received" });
   return received.map(({ session }) => session);
 };
 
-test("runs nothing for an approval that came before the question", async () => {
+test("runs nothing for an approval that arrives before the question", async () => {
   const place = await openPlace();
   const yes = { action: "accept", content: { decision: "approve" } };
   const params = {
@@ -156,17 +156,17 @@ describe("an approval", () => {
     ["another profile with the same actor", { token: "two" }],
     ["another token of the same profile", { token: "three" }],
     ["another client with the same token", { name: "other" }],
-    ["a session of another name", { session: "mine" }],
-    ["a session of the legacy era of another client", { era: "legacy", name: "other" }],
+    ["a session with another name", { session: "mine" }],
+    ["a legacy session of another client", { era: "legacy", name: "other" }],
   ] as const)("is unknown to %s", async (_which, who) => {
     const place = await openPlace();
     const asker = await connect(place);
     const id = await ask(asker);
     const stranger = await connect(place, who);
 
-    expect(await awaitIt(stranger, id)).toMatchObject({ code: "not_found" });
+    expect(await awaitApproval(stranger, id)).toMatchObject({ code: "not_found" });
     expect(await withdraw(stranger, id)).toMatchObject({ code: "not_found" });
-    expect(await awaitIt(asker, id)).toMatchObject({ status: "waiting" });
+    expect(await awaitApproval(asker, id)).toMatchObject({ status: "waiting" });
   });
 
   test("is unknown to another session of a host's own callers", async () => {
@@ -190,10 +190,10 @@ describe("an approval", () => {
     await restarted.qm.approvals.answer(id, { decision: "approved" }, { id: "a", roles: ["approver"], via: "test" });
     await restarted.qm.approvals.run(id);
 
-    expect(await awaitIt(again, id, 20_000)).toMatchObject({ status: "done" });
+    expect(await awaitApproval(again, id, 20_000)).toMatchObject({ status: "done" });
   });
 
-  test("is found again by the same call of a client that reconnects", async () => {
+  test("is reused when a client reconnects and repeats the call", async () => {
     const place = await openPlace();
     const id = await ask(await connect(place));
 
@@ -204,7 +204,7 @@ describe("an approval", () => {
 });
 
 describe("the session of a client without a connection", () => {
-  test("has a budget that other clients do not use up", async () => {
+  test("has its own budget, which other clients do not use up", async () => {
     const place = await openPlace({ sessionCalls: 1 });
     const clients = [
       await connect(place),
@@ -219,10 +219,10 @@ describe("the session of a client without a connection", () => {
 
     expect(first).toEqual(clients.map(() => ({ line: 1 })));
     expect(second.map(({ code }) => code)).toEqual(clients.map(() => "budget_exceeded"));
-    expect(new Set(await sessionsOf(place)).size).toBe(clients.length);
+    expect(new Set(await readSessions(place)).size).toBe(clients.length);
   });
 
-  test("is not joined by another client with the same question", async () => {
+  test("is not shared with another client that makes the same call", async () => {
     const place = await openPlace();
 
     const ids = [await ask(await connect(place)), await ask(await connect(place, { name: "other" }))];
@@ -230,7 +230,7 @@ describe("the session of a client without a connection", () => {
     expect(new Set(ids).size).toBe(2);
   });
 
-  test("lasts over a restart, and ends after the idle time", async () => {
+  test("survives a restart and ends after the idle time", async () => {
     const before = await openPlace({ limits: { sessionIdleMs: 60_000 } });
     await result(await connect(before), "tool__look");
     before.pass(40_000);
@@ -241,14 +241,14 @@ describe("the session of a client without a connection", () => {
     place.pass(60_001);
     await result(await connect(place), "tool__look");
 
-    const sessions = await sessionsOf(place);
+    const sessions = await readSessions(place);
 
     expect(sessions).toHaveLength(4);
     expect(new Set(sessions.slice(0, 3)).size).toBe(1);
     expect(sessions[3]).not.toBe(sessions[0]);
   });
 
-  test("is named by the client, in `_meta` or as a header, in either era", async () => {
+  test("can be named by the client in `_meta` or in a header, in both eras", async () => {
     const place = await openPlace();
     const header = await connect(place, { session: "talk-1" });
     const legacy = await connect(place, { session: "talk-1", era: "legacy", name: "other" });
@@ -262,7 +262,7 @@ describe("the session of a client without a connection", () => {
       _meta: { "quartermaster/session": "talk-1" },
     });
 
-    const sessions = await sessionsOf(place);
+    const sessions = await readSessions(place);
     expect(sessions).toHaveLength(3);
     expect(new Set(sessions).size).toBe(1);
     expect(sessions[0]).toMatch(/^mcp:first:[0-9a-f]{16}:talk-1$/);
@@ -282,7 +282,7 @@ describe("the session of a client without a connection", () => {
   });
 });
 
-test("ends no session of another principal, however many one opens", async () => {
+test("ends no session of another principal when one opens many", async () => {
   const { url } = await openPlace({ limits: { sessions: 6, sessionsEach: 4 } });
   const post = (token: string, message: object, headers: Record<string, string> = {}) =>
     fetch(url, {
@@ -314,7 +314,7 @@ test("ends no session of another principal, however many one opens", async () =>
     ...Array(4).fill(false),
     ...Array(4).fill(true),
   ]);
-  // All are taken: a principal with none is refused, and again no other one's session makes room.
+  // All sessions are taken. Again, no other principal's session makes room.
   const third = [await open("three"), await open("three")];
   expect(await isOpen("three", third[1] ?? "")).toBe(true);
   expect(await isOpen("one", victim)).toBe(true);

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { atTerminal, cleanUp, createTestFolder, qm, start } from "../../src/cli/testing.ts";
 
-// `qm import` installs servers, so it asks like every other installation: a person, who sees the whole command.
+// `qm import` installs servers, so it needs approval like every installation, from a person who sees the whole command.
 
 afterEach(cleanUp);
 
-/** A project whose file with servers somebody else may have written. */
-async function project(...scripts: readonly string[]) {
+/** A project whose server file may come from an untrusted author. */
+async function createProject(...scripts: readonly string[]) {
   const servers = scripts.map((script, at) => [`server${at}`, { command: "sh", args: ["-c", script] }] as const);
   const cwd = await createTestFolder({ ".mcp.json": JSON.stringify({ mcpServers: Object.fromEntries(servers) }) });
   return { cwd, env: { HOME: cwd, NO_COLOR: "1" }, config: join(cwd, "quartermaster.yaml") };
@@ -18,7 +18,7 @@ async function project(...scripts: readonly string[]) {
 const IMPORT = ["import", "claude-code", "--project"];
 
 test("a program without a terminal cannot import with --yes", async () => {
-  const { cwd, env, config } = await project("touch owned");
+  const { cwd, env, config } = await createProject("touch owned");
 
   const ran = await start(cwd, [...IMPORT, "--yes"], env).ended;
   const asData = await start(cwd, [...IMPORT, "--yes", "--json"], env).ended;
@@ -28,8 +28,8 @@ test("a program without a terminal cannot import with --yes", async () => {
   expect(existsSync(config)).toBe(false);
 });
 
-test("a person is asked although --yes is given", async () => {
-  const { cwd, env, config } = await project("touch owned");
+test("a person is asked even with --yes", async () => {
+  const { cwd, env, config } = await createProject("touch owned");
 
   const ran = await qm(cwd, [...IMPORT, "--yes"], { env, platform: "linux", ...atTerminal("n\n") });
 
@@ -47,8 +47,8 @@ describe("the command is shown to the person who is asked", () => {
     "a long text": `: ${"x".repeat(5_000)}; touch owned`,
   };
 
-  test.each(Object.entries(hidden))("whole, with %s", async (_how, script) => {
-    const { cwd, env, config } = await project(script);
+  test.each(Object.entries(hidden))("in full, with %s", async (_how, script) => {
+    const { cwd, env, config } = await createProject(script);
     const terminal = (answer: string) => ({ env, platform: "linux" as const, ...atTerminal(answer) });
 
     const asked = await qm(cwd, IMPORT, terminal("n\n"));
@@ -59,8 +59,8 @@ describe("the command is shown to the person who is asked", () => {
     expect(existsSync(config)).toBe(false);
   });
 
-  test("with deceptive characters written out", async () => {
-    const { cwd, env } = await project("c\u0430t \u202Eevil");
+  test("with deceptive characters escaped", async () => {
+    const { cwd, env } = await createProject("c\u0430t \u202Eevil");
 
     const { out } = await qm(cwd, IMPORT, { env, platform: "linux", ...atTerminal("n\n") });
 
@@ -68,8 +68,8 @@ describe("the command is shown to the person who is asked", () => {
     expect(out).toContain("Cyrillic \u0430 (U+0430) that looks like a");
   });
 
-  test("and single words that look like a secret still go to the secret store", async () => {
-    const { cwd, env, config } = await project("x");
+  test("while single words that look like a secret go to the secret store", async () => {
+    const { cwd, env, config } = await createProject("x");
     const token = "ghp_0123456789abcdefghijABCDEFGHIJ";
     const file = join(cwd, ".mcp.json");
     await writeFile(file, JSON.stringify({ mcpServers: { a: { command: "x", args: [`--token=${token}`] } } }));

@@ -19,7 +19,7 @@ afterEach(cleanUp);
 
 type Quota = NonNullable<NonNullable<QuartermasterOptions["infospace"]>["quota"]>;
 
-const limited = (quota: Quota, options: QuartermasterOptions = {}) => world({ ...options, infospace: { quota } });
+const createLimited = (quota: Quota, options: QuartermasterOptions = {}) => world({ ...options, infospace: { quota } });
 
 const same = (count: number) => Array.from({ length: count }, (_, at) => ({ key: 1, at, text: "x".repeat(50) }));
 
@@ -27,21 +27,21 @@ function failure(outcome: Outcome): { readonly code?: string; readonly scope?: s
   return "error" in outcome ? (outcome.error as object) : {};
 }
 
-async function used({ qm }: World) {
+async function readUsage({ qm }: World) {
   const [session] = await qm.notes.usage(me);
   return session === undefined ? { notes: 0, bytes: 0, rows: 0 } : session;
 }
 
-describe("a write that passes the quota", () => {
-  /** Each makes more than 40 notes. */
+describe("the infospace quota", () => {
+  /** Each write creates more than 40 notes. */
   const large: Readonly<Record<string, (w: World) => Promise<unknown>>> = {
     "a join of few items with one key": (w) =>
       w.call("infospace__join", { target: same(9), with: same(9), on: "key", clash: "prefix" }),
     "a map": (w) => w.call("infospace__map", { target: same(60), action: "tool__short" }),
     "a union": (w) => w.call("infospace__union", { target: same(30), with: same(60), path: "at" }),
     "a split": (w) => w.call("infospace__split", { target: ["a\n".repeat(60)], by: "line" }),
-    "a collection by hand": (w) => w.call("infospace__create-collection", { items: same(60) }),
-    "a stream without end": (w) => w.call("tool__endless"),
+    "create-collection": (w) => w.call("infospace__create-collection", { items: same(60) }),
+    "an endless stream": (w) => w.call("tool__endless"),
     "an import": async (w) => {
       const other = await world();
       for (let at = 0; at < 60; at++) await other.qm.notes.write({ at }, {}, me);
@@ -51,34 +51,37 @@ describe("a write that passes the quota", () => {
     },
   };
 
-  test.each(Object.entries(large))("is refused, says why, and leaves nothing: %s", async (_what, write) => {
-    const w = await limited({ session: { notes: 40 } });
+  test.each(Object.entries(large))(
+    "rejects a write that exceeds it, with a reason, and stores nothing: %s",
+    async (_what, write) => {
+      const w = await createLimited({ session: { notes: 40 } });
 
-    const { error } = (await write(w)) as { readonly error: { readonly code: string; readonly hint: string } };
+      const { error } = (await write(w)) as { readonly error: { readonly code: string; readonly hint: string } };
 
-    expect(error).toMatchObject({ code: "quota_exceeded", hint: expect.stringContaining("infospace__remove") });
-    const details = "details" in error ? error.details : error;
-    expect(details).toMatchObject({ scope: "session", of: "notes", limit: 40 });
-    expect(await used(w)).toEqual({ notes: 0, bytes: 0, rows: 0 });
-    expect((await w.qm.notes.list({ parts: true })).items).toEqual([]);
-  });
+      expect(error).toMatchObject({ code: "quota_exceeded", hint: expect.stringContaining("infospace__remove") });
+      const details = "details" in error ? error.details : error;
+      expect(details).toMatchObject({ scope: "session", of: "notes", limit: 40 });
+      expect(await readUsage(w)).toEqual({ notes: 0, bytes: 0, rows: 0 });
+      expect((await w.qm.notes.list({ parts: true })).items).toEqual([]);
+    },
+  );
 
-  test("adds all of many items to a collection, or none", async () => {
-    const w = await limited({ session: { notes: 900 } });
+  test("lets a write add either all of its items to a collection or none", async () => {
+    const w = await createLimited({ session: { notes: 900 } });
     const { handle } = await w.done("infospace__create-collection", { items: [1, 2] });
-    const before = await used(w);
+    const before = await readUsage(w);
 
     const outcome = await w.call("infospace__add", { target: handle, items: same(1_200) });
 
     expect(outcome).toMatchObject({ status: "failed", error: { code: "quota_exceeded" } });
-    expect(await used(w)).toEqual(before);
+    expect(await readUsage(w)).toEqual(before);
     expect(await w.qm.notes.read(String(handle), {}, me)).toEqual([1, 2]);
     expect(await w.done("infospace__add", { target: handle, items: same(800) })).toMatchObject({ count: 802 });
-    expect(await used(w)).toMatchObject({ notes: 803, rows: 2 });
+    expect(await readUsage(w)).toMatchObject({ notes: 803, rows: 2 });
   });
 
-  test("of a finished call cuts its result and says so", async () => {
-    const w = await limited({ session: { bytes: 1_000 } });
+  test("cuts the result of a finished call that exceeds it and says so", async () => {
+    const w = await createLimited({ session: { bytes: 1_000 } });
 
     const outcome = await w.call("tool__report");
 
@@ -86,11 +89,11 @@ describe("a write that passes the quota", () => {
     expect(outcome.value).toContain("The call is done");
     expect(outcome.value).toContain("word word");
     expect((outcome as { readonly kept?: unknown }).kept).toBeUndefined();
-    expect(await used(w)).toMatchObject({ notes: 0 });
+    expect(await readUsage(w)).toMatchObject({ notes: 0 });
   });
 
-  test("has room again when something was removed, or has expired", async () => {
-    const w = await limited({ session: { notes: 2 } });
+  test("has room again after a note was removed or has expired", async () => {
+    const w = await createLimited({ session: { notes: 2 } });
     const { handle } = await w.done("infospace__create-note", { value: 1 });
     await w.done("infospace__create-note", { value: 2 });
     expect(await w.call("infospace__create-note", { value: 3 })).toMatchObject({ error: { code: "quota_exceeded" } });
@@ -100,11 +103,11 @@ describe("a write that passes the quota", () => {
     w.later(25 * 60 * 60 * 1000);
 
     await w.done("infospace__create-note", { value: 4 });
-    expect(await used(w)).toMatchObject({ notes: 1 });
+    expect(await readUsage(w)).toMatchObject({ notes: 1 });
   });
 
-  test("counts properties, earlier versions and what a collection holds again and again", async () => {
-    const w = await limited({ session: { bytes: 20_000, rows: 50 } });
+  test("counts properties, earlier versions and repeated items of a collection", async () => {
+    const w = await createLimited({ session: { bytes: 20_000, rows: 50 } });
     const code = async (name: string, args: object) => {
       const outcome = await w.call(name, args);
       return outcome.status === "done" ? outcome.status : String(failure(outcome).code);
@@ -120,11 +123,11 @@ describe("a write that passes the quota", () => {
     expect(codes).toEqual(["done", "done", "done", "quota_exceeded"]);
     const [first] = (await w.qm.notes.list({}, me)).items;
     expect(await code("infospace__create-collection", { notes: Array(60).fill(first?.handle) })).toBe("quota_exceeded");
-    expect((await used(w)).rows).toBe(0);
+    expect((await readUsage(w)).rows).toBe(0);
   });
 
-  test("counts sessions, users and tenants apart", async () => {
-    const w = await limited({ session: { notes: 2 }, user: { notes: 3 }, tenant: { notes: 4 } });
+  test("counts sessions, users and tenants separately", async () => {
+    const w = await createLimited({ session: { notes: 2 }, user: { notes: 3 }, tenant: { notes: 4 } });
     const write = async (session: string, user: string, tenant: string) => {
       const caller = { session, user: { id: user }, tenant };
       const outcome = await w.call("infospace__create-note", { value: 1 }, caller);
@@ -142,9 +145,9 @@ describe("a write that passes the quota", () => {
   });
 });
 
-test("several processes together pass no limit", { timeout: 60_000 }, async () => {
+test("concurrent processes do not exceed the limit together", { timeout: 60_000 }, async () => {
   const path = join(temporaryFolder(), "store.db");
-  await (await opened(path)).close();
+  await (await openDatabase(path)).close();
   const script = findCompiled(new URL("../fixtures/filling-process.ts", import.meta.url));
   const children = Array.from({ length: 3 }, () =>
     spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] }),
@@ -155,7 +158,7 @@ test("several processes together pass no limit", { timeout: 60_000 }, async () =
 
   const written = (await Promise.all(children.map((child) => json(child.stdout)))) as number[];
 
-  const db = await opened(path);
+  const db = await openDatabase(path);
   const [row] = await db.all(sql`select count(*) as notes, sum(bytes + 256) as bytes from notes`);
   expect(written.reduce((sum, count) => sum + count, 0)).toBe(1_000);
   expect(row?.notes).toBe(1_000);
@@ -165,9 +168,9 @@ test("several processes together pass no limit", { timeout: 60_000 }, async () =
   await db.close();
 });
 
-test("a store from before is counted when it is opened", async () => {
-  const db = await opened(":memory:", migrations.slice(0, -1));
-  // The tables as they were, with what the code of today would have written.
+test("migrating an older store counts its usage", async () => {
+  const db = await openDatabase(":memory:", migrations.slice(0, -1));
+  // The old tables, with the columns and the table that the current code writes.
   for (const table of ["origins", "notes", "collections"]) {
     await db.all({ parts: [`alter table ${table} add column sources text`], values: [] });
   }
@@ -205,11 +208,11 @@ test("a store from before is counted when it is opened", async () => {
   await db.close();
 });
 
-test("a full disk is an error that may pass, and the process goes on", async () => {
+test("a full disk is a retryable error, and the process continues", async () => {
   const path = join(temporaryFolder(), "store.db");
   const w = await world({ store: path });
   const { handle } = await w.done("infospace__create-note", { value: "first" });
-  const filling = await opened(path);
+  const filling = await openDatabase(path);
   const [{ page_count: pages } = { page_count: 0 }] = await filling.all(sql`pragma page_count`);
   await filling.all({ parts: [`pragma max_page_count = ${Number(pages) + 20}`], values: [] });
   const store = createSqlInfospaceStore(filling, () => new Date(origin().at));
@@ -228,7 +231,7 @@ test("a full disk is an error that may pass, and the process goes on", async () 
 });
 
 describe("at the command line", () => {
-  test("a refused write says which command makes room, and the list says how much is kept", {
+  test("a rejected write names the command that frees space, and the list shows the usage", {
     timeout: 60_000,
   }, async () => {
     const cwd = await createTestFolder({ "quartermaster.yaml": "infospace:\n  quota:\n    session: { notes: 1 }\n" });
@@ -244,7 +247,7 @@ describe("at the command line", () => {
   });
 });
 
-async function opened(path: string, steps?: readonly Migration[]): Promise<SqlDriver> {
+async function openDatabase(path: string, steps?: readonly Migration[]): Promise<SqlDriver> {
   const db = await openSqlite(path);
   await migrate(db, steps);
   return db;

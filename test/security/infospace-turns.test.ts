@@ -8,8 +8,8 @@ const rows = Array.from({ length: COUNT }, (_, at) => ({
   content: { at, name: `name ${(at * 7_919) % COUNT} of somebody`, group: at % 7 },
 }));
 
-/** How often something else has its turn while this is done. */
-async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
+/** Counts the turns that the event loop gives other work during `work`. */
+async function countTurns(work: () => Promise<unknown>): Promise<number> {
   let [turns, isOver] = [0, false];
   const count = (): void => {
     turns++;
@@ -28,9 +28,9 @@ const works: Readonly<Record<string, (w: World, handle: string) => Promise<unkno
   removed: (w, target) => w.done("infospace__remove", { target }),
 };
 
-test.each(Object.entries(works))("others have their turn while a large collection is %s", async (_what, work) => {
+test.each(Object.entries(works))("other work gets its turn while a large collection is %s", async (_what, work) => {
   const w = await world();
   const { handle } = await w.qm.notes.collect(rows, {}, { session: "mine" });
 
-  expect(await turnsDuring(() => work(w, handle))).toBeGreaterThan(3);
+  expect(await countTurns(() => work(w, handle))).toBeGreaterThan(3);
 });

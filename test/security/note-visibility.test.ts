@@ -63,7 +63,7 @@ async function office(options: QuartermasterOptions = {}): Promise<World> {
   return w;
 }
 
-async function kept({ call }: World, name: string, args: object = {}, caller = hr): Promise<string> {
+async function storeResult({ call }: World, name: string, args: object = {}, caller = hr): Promise<string> {
   const outcome = await call(name, args, caller);
   if (outcome.status !== "done") throw new Error(`${name}: ${outcome.value}`);
   const handle = outcome.kept?.handle ?? (outcome.data as { readonly handle?: string }).handle;
@@ -71,10 +71,10 @@ async function kept({ call }: World, name: string, args: object = {}, caller = h
   return handle;
 }
 
-const told = (outcome: Outcome): string =>
+const serialize = (outcome: Outcome): string =>
   JSON.stringify([outcome.status, outcome.status === "done" ? outcome.data : [outcome.reason, outcome.value]]);
 
-/** Everything that the clerk can do with a handle. */
+/** Every way in which the clerk can use a handle. */
 const uses: Readonly<Record<string, (handle: string) => readonly [name: string, args: object]>> = {
   "its name": (handle) => [handle, {}],
   load: (target) => ["infospace__load", { target }],
@@ -99,8 +99,8 @@ async function expectHidden(w: World, handle: string): Promise<void> {
   const absent = handle.replace(/\d+$/, "99999");
   for (const [way, use] of Object.entries(uses)) {
     const [hidden, missing] = [await w.call(...use(handle), clerk), await w.call(...use(absent), clerk)];
-    const inHidden = told(hidden).replaceAll(handle, "HANDLE");
-    expect(inHidden, `${way} of ${handle}`).toBe(told(missing).replaceAll(absent, "HANDLE"));
+    const inHidden = serialize(hidden).replaceAll(handle, "HANDLE");
+    expect(inHidden, `${way} of ${handle}`).toBe(serialize(missing).replaceAll(absent, "HANDLE"));
     expect(inHidden).not.toContain("payroll");
   }
   for (const name of ["get", "read", "history"] as const) {
@@ -110,92 +110,95 @@ async function expectHidden(w: World, handle: string): Promise<void> {
   }
 }
 
-/** How each derived thing is made from what the payroll answered. */
+/** Every way to derive a note or collection from the payroll's result. */
 const derivations: Readonly<Record<string, (w: World, payroll: string) => Promise<string>>> = {
-  filter: (w, target) => kept(w, "infospace__filter-structured", { target, where: "salary > 1100" }),
-  head: (w, target) => kept(w, "infospace__head", { target }),
-  project: (w, target) => kept(w, "infospace__project", { target, fields: ["salary"] }),
-  sort: (w, target) => kept(w, "infospace__sort", { target, by: "salary" }),
+  filter: (w, target) => storeResult(w, "infospace__filter-structured", { target, where: "salary > 1100" }),
+  head: (w, target) => storeResult(w, "infospace__head", { target }),
+  project: (w, target) => storeResult(w, "infospace__project", { target, fields: ["salary"] }),
+  sort: (w, target) => storeResult(w, "infospace__sort", { target, by: "salary" }),
   join: async (w, other) =>
-    kept(w, "infospace__join", { target: await kept(w, "tool__people"), with: other, on: "id" }),
-  union: (w, other) => kept(w, "infospace__union", { target: [{ id: "x" }], with: other }),
-  aggregate: (w, target) => kept(w, "infospace__aggregate", { target, sum: ["salary"] }),
-  flatten: (w, target) => kept(w, "infospace__flatten", { target }),
+    storeResult(w, "infospace__join", { target: await storeResult(w, "tool__people"), with: other, on: "id" }),
+  union: (w, other) => storeResult(w, "infospace__union", { target: [{ id: "x" }], with: other }),
+  aggregate: (w, target) => storeResult(w, "infospace__aggregate", { target, sum: ["salary"] }),
+  flatten: (w, target) => storeResult(w, "infospace__flatten", { target }),
   "map over it": (w, target) =>
-    kept(w, "infospace__map", { target, action: "tool__copy", args: { any: { $item: "" } }, limit: 3 }),
-  "map with it": (w) => kept(w, "infospace__map", { target: [{}], action: "tool__payroll" }),
-  apply: (w) => kept(w, "infospace__apply", { action: "tool__payroll" }),
-  "create-collection of its notes": (w, notes) => kept(w, "infospace__create-collection", { notes }),
+    storeResult(w, "infospace__map", { target, action: "tool__copy", args: { any: { $item: "" } }, limit: 3 }),
+  "map with it": (w) => storeResult(w, "infospace__map", { target: [{}], action: "tool__payroll" }),
+  apply: (w) => storeResult(w, "infospace__apply", { action: "tool__payroll" }),
+  "create-collection of its notes": (w, notes) => storeResult(w, "infospace__create-collection", { notes }),
   "create-note from it": (w, handle) =>
-    kept(w, "infospace__create-note", { value: { first: { $from: handle, path: "[0]" } } }),
+    storeResult(w, "infospace__create-note", { value: { first: { $from: handle, path: "[0]" } } }),
   "a search that collects": async (w, target) => {
     const args = { target, query: "salary", collect: true };
     const { collected } = await w.done("infospace__search-within-collection", args, hr);
     return (collected as { readonly handle: string }).handle;
   },
-  "a long result made from it": (w, handle) => kept(w, "tool__copy", { any: { $from: handle } }),
-  "a result of an action that called it": (w) => kept(w, "tool__bonus"),
+  "a long result made from it": (w, handle) => storeResult(w, "tool__copy", { any: { $from: handle } }),
+  "a result of an action that called it": (w) => storeResult(w, "tool__bonus"),
   "the next version of a name": async (w, handle) => {
-    const first = await kept(w, "infospace__create-note", { value: "harmless", name: "report" });
-    const second = await kept(w, "infospace__create-note", { value: { $from: handle, path: "[0]" }, name: "report" });
+    const first = await storeResult(w, "infospace__create-note", { value: "harmless", name: "report" });
+    const second = await storeResult(w, "infospace__create-note", {
+      value: { $from: handle, path: "[0]" },
+      name: "report",
+    });
     expect(second).toBe(first);
     return second;
   },
   "the next version of a collection": async (w, handle) => {
-    const first = await kept(w, "infospace__create-collection", { items: [1], name: "rows" });
-    const second = await kept(w, "infospace__create-collection", { notes: handle, name: "rows" });
+    const first = await storeResult(w, "infospace__create-collection", { items: [1], name: "rows" });
+    const second = await storeResult(w, "infospace__create-collection", { notes: handle, name: "rows" });
     expect(second).toBe(first);
     return second;
   },
   "added notes": async (w, notes) => {
-    const target = await kept(w, "infospace__create-collection", { items: [1] });
+    const target = await storeResult(w, "infospace__create-collection", { items: [1] });
     await w.done("infospace__add", { target, notes }, hr);
     return target;
   },
   "added values": async (w, handle) => {
-    const target = await kept(w, "infospace__create-collection", { items: [1] });
+    const target = await storeResult(w, "infospace__create-collection", { items: [1] });
     await w.done("infospace__add", { target, items: { $from: handle } }, hr);
     return target;
   },
   "a derivation of a derivation": async (w, target) =>
-    kept(w, "infospace__pluck", {
-      target: await kept(w, "infospace__project", { target, fields: ["salary"] }),
+    storeResult(w, "infospace__pluck", {
+      target: await storeResult(w, "infospace__project", { target, fields: ["salary"] }),
       path: "salary",
     }),
   "a saved name": async (w, target) => {
     await w.done("infospace__save", { target, name: "wages", reach: "tenant" }, hr);
-    expect(told(await w.call("infospace__load", { target: "wages" }, clerk))).toContain(
+    expect(serialize(await w.call("infospace__load", { target: "wages" }, clerk))).toContain(
       "neither a handle nor the name",
     );
     return target;
   },
 };
 
-describe("a note of an action that a caller may not see", () => {
-  test("is as if it were not there, whatever the caller does with it", async () => {
+describe("a note from an action that the caller may not see", () => {
+  test("behaves like a nonexistent note in every use", async () => {
     const w = await office();
-    const handle = await kept(w, "tool__payroll");
+    const handle = await storeResult(w, "tool__payroll");
     const [first] = (await w.done("infospace__load", { target: handle }, hr)).items as { readonly handle: string }[];
 
     await expectHidden(w, handle);
     await expectHidden(w, first?.handle ?? "");
   });
 
-  test.each(Object.entries(derivations))("hides what was made from it by %s", async (_how, derive) => {
+  test.each(Object.entries(derivations))("hides everything derived from it by %s", async (_how, derive) => {
     const w = await office();
-    const handle = await derive(w, await kept(w, "tool__payroll"));
+    const handle = await derive(w, await storeResult(w, "tool__payroll"));
 
     await w.done("infospace__load", { target: handle }, hr);
     await expectHidden(w, handle);
   });
 
-  test("is in no list, and changes no score and no count", async () => {
+  test("appears in no list and changes no score or count", async () => {
     const [withPayroll, without] = [await office(), await office()];
-    const payroll = await kept(withPayroll, "tool__payroll");
+    const payroll = await storeResult(withPayroll, "tool__payroll");
     await withPayroll.done("infospace__save", { target: payroll, name: "people of the town", reach: "tenant" }, hr);
     for (const derive of [derivations.project, derivations.flatten, derivations.sort])
       await derive?.(withPayroll, payroll);
-    // The same numbers of handles in both, so that answers can be compared as they are.
+    // Use up the same handle numbers in both, so that the answers can be compared directly.
     const ids = async (w: World) => ({
       notes: await w.done("infospace__create-note", { value: "last" }, elsewhere),
       collections: await w.done("infospace__create-collection", { items: [] }, elsewhere),
@@ -210,8 +213,8 @@ describe("a note of an action that a caller may not see", () => {
       number(last.collections.handle)
     ) {}
 
-    const seen = async (w: World) => {
-      await kept(w, "tool__people", {}, clerk);
+    const collectAnswers = async (w: World) => {
+      await storeResult(w, "tool__people", {}, clerk);
       await w.done("infospace__create-note", { value: "a person with a salary", name: "own" }, clerk);
       await w.done("infospace__create-note", { value: "of the town", name: "shared" }, hr);
       const surface = await w.qm.surface(clerk);
@@ -232,26 +235,26 @@ describe("a note of an action that a caller may not see", () => {
       answers.push(lines);
       return JSON.stringify(answers).replaceAll(/20\d\d-[\d:.T-]+Z/g, "TIME");
     };
-    const answered = await seen(withPayroll);
+    const answered = await collectAnswers(withPayroll);
 
-    expect(answered).toBe(await seen(without));
+    expect(answered).toBe(await collectAnswers(without));
     expect(answered).toContain("tool__people");
     expect(answered).not.toContain("tool__payroll");
   });
 
-  test("is seen by operators", async () => {
+  test("is visible to operators", async () => {
     const w = await office();
-    const handle = await kept(w, "tool__payroll");
+    const handle = await storeResult(w, "tool__payroll");
 
     expect(await w.qm.notes.get(handle)).toMatchObject({ origin: { action: "tool__payroll" } });
     expect((await w.qm.notes.search("salary", { within: handle })).hits).not.toEqual([]);
   });
 
-  test("is hidden again after an export and an import", async () => {
+  test("stays hidden after an export and an import", async () => {
     const [from, to] = [await office(), await office()];
-    const payroll = await kept(from, "tool__payroll");
+    const payroll = await storeResult(from, "tool__payroll");
     const projected = await derivations.project?.(from, payroll);
-    await kept(from, "tool__people");
+    await storeResult(from, "tool__people");
     const lines: string[] = [];
     for await (const line of from.qm.notes.export()) lines.push(line);
 
@@ -263,12 +266,12 @@ describe("a note of an action that a caller may not see", () => {
   });
 });
 
-test("a call that waited for a person, and was run by another process, hides what it made from hidden notes", async () => {
+test("an approved call that another process runs hides what it derived from hidden notes", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-sources-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const store = join(folder, "store.db");
   const first = await office({ store });
-  const payroll = await kept(first, "tool__payroll");
+  const payroll = await storeResult(first, "tool__payroll");
   const waiting = await first.call("tool__publish", { any: { $from: payroll } }, hr);
   if (waiting.status !== "waiting") throw new Error(waiting.value);
   await first.qm.close();
@@ -285,10 +288,10 @@ test("a call that waited for a person, and was run by another process, hides wha
   await expectHidden(second, handle);
 });
 
-describe("a note of an action that is not in the catalog any more", () => {
-  test("stays with the actor it was made for, and with nobody else", async () => {
+describe("a note from an action that is no longer in the catalog", () => {
+  test("stays visible only to the actor it was created for", async () => {
     const w = await office();
-    const handle = await kept(w, "tool__people");
+    const handle = await storeResult(w, "tool__people");
     await w.done("infospace__load", { target: handle }, clerk);
 
     w.qm.unregister("people");
@@ -297,9 +300,9 @@ describe("a note of an action that is not in the catalog any more", () => {
     await expectHidden(w, handle);
   });
 
-  test("is found again by words as long as it may be used", async () => {
+  test("is found by search only for callers that may use it", async () => {
     const w = await office();
-    await kept(w, "tool__people");
+    await storeResult(w, "tool__people");
     const found = async (caller: CallerOptions) =>
       (await w.done("infospace__search-notes", { query: "Person 7" }, caller)).searched;
     expect([await found(hr), await found(clerk)]).toEqual([200, 200]);
@@ -310,7 +313,7 @@ describe("a note of an action that is not in the catalog any more", () => {
   });
 });
 
-test("one action is decided on once, however many notes it made", async () => {
+test("decides on an action once, not for each of its notes", async () => {
   let asked = 0;
   const visibility = {
     visibleTools: <T extends { readonly name: string }>(actions: readonly T[]) => {
@@ -319,7 +322,7 @@ test("one action is decided on once, however many notes it made", async () => {
     },
   };
   const w = await world({ policy: { visibility } as never });
-  await kept(w, "tool__people", {}, { session: "s" });
+  await storeResult(w, "tool__people", {}, { session: "s" });
   asked = 0;
 
   const { items } = await w.qm.notes.list({ parts: true, limit: 300 }, { session: "s" });

@@ -20,7 +20,7 @@ interface Watched {
   events(type: string): Promise<readonly Record<string, unknown>[]>;
 }
 
-async function watched(config: string): Promise<Watched> {
+async function openWatched(config: string): Promise<Watched> {
   const cwd = await createTestFolder({ "quartermaster.yaml": config, "a.txt": "hello" });
   const path = join(cwd, "quartermaster.yaml");
   const problems: string[] = [];
@@ -55,7 +55,7 @@ describe("a reload", () => {
     ["the beginning of a section", "policy:\n"],
     ["half a list", "policy: { denied: [file"],
   ])("keeps the configuration in force when the file becomes %s", async (_what, text) => {
-    const { workspace, problems, write, events } = await watched(DENYING);
+    const { workspace, problems, write, events } = await openWatched(DENYING);
 
     await write(text);
 
@@ -67,7 +67,7 @@ describe("a reload", () => {
   });
 
   test("keeps the configuration in force when the file is deleted", async () => {
-    const { workspace, remove, events } = await watched(DENYING);
+    const { workspace, remove, events } = await openWatched(DENYING);
 
     await remove();
 
@@ -76,7 +76,7 @@ describe("a reload", () => {
   });
 
   test("records and prints each setting and each decision that is less strict", async () => {
-    const { problems, write, events } = await watched(
+    const { problems, write, events } = await openWatched(
       `
 policy:
   denied: [file__read]
@@ -122,7 +122,7 @@ actors:
   });
 
   test("reports nothing when the policy becomes stricter or stays the same", async () => {
-    const { problems, write, events } = await watched(
+    const { problems, write, events } = await openWatched(
       `policy: { rules: [{ name: old-name, rule: "tool.effect == 'write'", effect: deny }] }\n`,
     );
 
@@ -136,7 +136,7 @@ actors:
   });
 
   test("reports an explicit return to the defaults", async () => {
-    const { problems, write, events } = await watched(DENYING);
+    const { problems, write, events } = await openWatched(DENYING);
 
     await write("{}\n");
 
@@ -147,8 +147,8 @@ actors:
   });
 });
 
-test("a start with a file that has no content uses the defaults and says so", async () => {
-  const { workspace, problems } = await watched("# nothing yet\n");
+test("starting with an empty file uses the defaults and reports it", async () => {
+  const { workspace, problems } = await openWatched("# nothing yet\n");
 
   expect(workspace.quartermaster.names()).toContain("file__read");
   expect(problems).toEqual([expect.stringMatching(/has no content: the defaults allow every action$/)]);

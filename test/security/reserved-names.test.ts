@@ -61,7 +61,7 @@ describe("a reserved name", () => {
     expect(problems).toEqual([expect.stringMatching(/desk__answer is left out: its alias "respond" is reserved/)]);
   });
 
-  test.each(reserved)("does not lead to an action whose entry ends with it: %s", async (name) => {
+  test.each(reserved)("does not resolve to an action whose entry ends with it: %s", async (name) => {
     const action = defineAction("desk", {
       entry: `front__${name}`,
       description: "Answers.",

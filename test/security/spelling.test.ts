@@ -52,7 +52,7 @@ async function openIn(folder: string): Promise<Workspace> {
   return workspace;
 }
 
-/** Every spelling that the file provider takes for the same file. */
+/** Every spelling that the file provider resolves to the same file. */
 function spellings(path: string, roots: readonly string[]): fc.Arbitrary<string> {
   const noise = fc
     .array(fc.constantFrom("", "."), { maxLength: 3 })
@@ -66,7 +66,7 @@ function spellings(path: string, roots: readonly string[]): fc.Arbitrary<string>
         between: fc.array(noise, { minLength: parts.length, maxLength: parts.length }),
         end: fc.constantFrom("", "/", "/.", "//"),
       })
-      // Without a start, what is put before the first part must not begin with a slash: that would be another root.
+      // Without a start, the path must not begin with a slash. That would be another root.
       .map(({ start, between, end }) => {
         const first = start === "" ? (between[0] ?? "").replace(/^\/+/, "") : (between[0] ?? "");
         return start + parts.map((part, at) => (at === 0 ? first : `/${between[at]}`) + part).join("") + end;
@@ -102,7 +102,7 @@ describe("a rule about a path", () => {
     expect(await readFile(join(root, path), "utf8")).toBe(`this is ${path}\n`);
   });
 
-  test("allows every spelling of a file that it is not about", async () => {
+  test("allows every spelling of a file that it does not cover", async () => {
     const root = await workspaceFolder();
     const { quartermaster } = await openIn(root);
 
@@ -113,7 +113,7 @@ describe("a rule about a path", () => {
       });
   });
 
-  test("holds on every surface", async () => {
+  test("applies on every surface", async () => {
     const root = await workspaceFolder();
     const { quartermaster } = await openIn(root);
     const universal = await quartermaster.surface({}, "universal");
@@ -130,7 +130,7 @@ describe("a rule about a path", () => {
     }
   });
 
-  test("holds at the command line", async () => {
+  test("applies at the command line", async () => {
     const root = await workspaceFolder();
 
     for (const path of await samples("private/key", root, 4)) {
@@ -139,7 +139,7 @@ describe("a rule about a path", () => {
     }
   });
 
-  test.each(["legacy", "modern"] as const)("holds for an MCP client (%s)", async (era) => {
+  test.each(["legacy", "modern"] as const)("applies to an MCP client (%s)", async (era) => {
     const root = await workspaceFolder();
     const workspace = await openIn(root);
     const { url, tokenPath, close } = await openGateway(workspace, () => {}).listen({ port: 0 });
@@ -154,7 +154,7 @@ describe("a rule about a path", () => {
       expect(saidBy(await invoke(client, "file__read", { path })), path).toContain("It is private");
   });
 
-  test("holds when the root is reached through a link", async () => {
+  test("applies when the root is reached through a link", async () => {
     const root = await workspaceFolder();
     const link = join(await createTestFolder(), "link");
     await symlink(root, link);
@@ -166,7 +166,7 @@ describe("a rule about a path", () => {
       });
   });
 
-  test("refuses a path that has no spelling inside the root before anyone is asked", async () => {
+  test("refuses a path that has no normal form inside the root", async () => {
     const root = await workspaceFolder();
     const { quartermaster } = await openIn(root);
 
@@ -178,7 +178,7 @@ describe("a rule about a path", () => {
 });
 
 describe("the normal form of an argument", () => {
-  test("is what an approval binds: all spellings are one question", async () => {
+  test("is bound by an approval, so all spellings share one question", async () => {
     const root = await workspaceFolder();
     const { quartermaster } = await openIn(root);
     const ids = new Set<string>();
@@ -194,7 +194,7 @@ describe("the normal form of an argument", () => {
     expect(await quartermaster.approvals.get(id)).toMatchObject({ args: { path: "ask/me" } });
   });
 
-  test("is what the ledger records, beside what was asked for", async () => {
+  test("is recorded in the ledger next to the original argument", async () => {
     const root = await workspaceFolder();
     const { quartermaster } = await openIn(root);
 
@@ -213,7 +213,7 @@ describe("the normal form of an argument", () => {
     });
   });
 
-  test("is what the handler of a registered tool gets", async () => {
+  test("is passed to the handler of a registered tool", async () => {
     const quartermaster = await start();
     quartermaster.register({
       name: "fetch",
@@ -236,7 +236,7 @@ describe("the normal form of an argument", () => {
     });
   });
 
-  test("is checked against the schema again", async () => {
+  test("is validated against the schema again", async () => {
     const quartermaster = await start();
     quartermaster.register({
       name: "look",
@@ -253,7 +253,7 @@ describe("the normal form of an argument", () => {
     });
   });
 
-  test.each([undefined, "options"])("reaches the operation of a resource (wrap: %s)", async (wrap) => {
+  test.each([undefined, "options"])("is passed to the operation of a resource (wrap: %s)", async (wrap) => {
     const base = { description: "Reads.", effect: "read" } as const;
     const inner = z.object({ path: z.string().default("x") });
     const read = defineAction("disk", {
@@ -289,7 +289,7 @@ describe("the normal form of an argument", () => {
 describe("a declared argument of an MCP server", () => {
   const server = join(import.meta.dirname, "../../node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
 
-  test("has one spelling for rules and for the server", async () => {
+  test("has the same spelling for rules and for the server", async () => {
     const root = await realpath(await workspaceFolder("{}"));
     const rule = (argument: string) =>
       `tool.category == 'mcp' && has(args.${argument}) && args.${argument}.startsWith('${root}/private')`;

@@ -6,8 +6,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../../src/cli/testing.ts";
 
-// No input of a model, a client or a server holds the event loop for long: the longest stretch of work is measured in a real
-// `qm serve`, in processor time of its main thread, while /health is asked again and again.
+// No input from a model, a client or a server may block the event loop for long. The test measures the longest stretch of
+// work in a real `qm serve`, in CPU time of its main thread, while it polls /health.
 
 const LIMIT_MS = 100;
 
@@ -18,8 +18,8 @@ const letters = Array.from({ length: 400_000 }, (_, at) => (((at * 2_654_435_761
 const numbers = Array.from({ length: 3_000 }, (_, at) => at);
 const alternatives = Array.from({ length: 70 }, (_, at) => `[ab]{${920 + at}}c`).join("|");
 
-/** A call that a person must agree to, who is shown the text. */
-function asked(what: string, text: string): readonly [string, string, object] {
+/** A call that requires approval and shows the text to a person. */
+function approvalCase(what: string, text: string): readonly [string, string, object] {
   return [`approval: ${what}`, "file__write", { path: "ask.txt", content: text }];
 }
 
@@ -46,12 +46,12 @@ const corpus: readonly (readonly [string, string, object])[] = [
     { path: Array.from({ length: 128 }, () => "part-of-a-long-path-of-some-30b").join("/") },
   ],
   [
-    "edit: a text that is nearly there",
+    "edit: a near match in one long line",
     "file__edit",
     { path: "line.txt", old_string: `${letters.slice(0, 100_000)}!`, new_string: "" },
   ],
   [
-    "edit: a text that is nowhere in many lines",
+    "edit: no match in many lines",
     "file__edit",
     { path: "lines.txt", old_string: letters.slice(7, 400), new_string: "" },
   ],
@@ -64,7 +64,7 @@ const corpus: readonly (readonly [string, string, object])[] = [
   ["arguments: deep", "file__read", JSON.parse(`${'{"path":'.repeat(250)}1${"}".repeat(250)}`)],
   ["arguments: wide", "file__read", Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`key${at}`, at]))],
   [
-    "arguments: as many fields as are taken",
+    "arguments: the most fields that are accepted",
     "file__read",
     Object.fromEntries(Array.from({ length: 7_600 }, (_, at) => [`key${at}`, at])),
   ],
@@ -98,11 +98,7 @@ const corpus: readonly (readonly [string, string, object])[] = [
       where: "numbers.all(a, timestamp('2024-01-01T00:00:00Z').getFullYear('America/New_York') > 0)",
     },
   ],
-  [
-    "grep: ranges without regard to case",
-    "file__grep",
-    { pattern: `(?i)${"[B-\u{1e942}]".repeat(120)}`, path: "line.txt" },
-  ],
+  ["grep: case-insensitive ranges", "file__grep", { pattern: `(?i)${"[B-\u{1e942}]".repeat(120)}`, path: "line.txt" }],
   [
     "notes: a filter with a pattern",
     "infospace__filter-structured",
@@ -112,11 +108,11 @@ const corpus: readonly (readonly [string, string, object])[] = [
   ["notes: sorting long texts", "infospace__sort", { target: "NOTES", by: "text" }],
   ["search: a pattern", "search_actions", { query: "(a.{0,40}b.{0,40}){3}z", search_type: "regex" }],
   ["search: long words", "search_actions", { query: `${letters.slice(0, 2_000)} `.repeat(50) }],
-  ...Array.from({ length: 12 }, (_, at) => asked(`look-alikes ${at}`, "\u0430 ".repeat(125_000 - at))),
-  asked("look-alikes in one word", "\u0430".repeat(250_000)),
-  asked("look-alikes, longer than a person reads", "\u0430 ".repeat(500_000)),
-  asked("characters that cannot be seen", "\u200B".repeat(250_000)),
-  asked("masks", "[secret X] ".repeat(20_000)),
+  ...Array.from({ length: 12 }, (_, at) => approvalCase(`look-alikes ${at}`, "\u0430 ".repeat(125_000 - at))),
+  approvalCase("look-alikes in one word", "\u0430".repeat(250_000)),
+  approvalCase("look-alikes, longer than a person reads", "\u0430 ".repeat(500_000)),
+  approvalCase("characters that cannot be seen", "\u200B".repeat(250_000)),
+  approvalCase("masks", "[secret X] ".repeat(20_000)),
   ["approvals: a list of long ones", "approval__list", {}],
   ["server: patterns", "mcp__hostile__patterns", {}],
   ["server: patterns with many states", "mcp__hostile__states", {}],
@@ -125,13 +121,13 @@ const corpus: readonly (readonly [string, string, object])[] = [
   ["server: choices", "mcp__hostile__choices", {}],
   ["server: many types", "mcp__hostile__types", {}],
   ["server: allowed values", "mcp__hostile__allowed", {}],
-  ["server: items seen again and again", "mcp__hostile__items", {}],
+  ["server: items checked repeatedly", "mcp__hostile__items", {}],
   ["server: unique items", "mcp__hostile__unique", {}],
   ["server: unevaluated properties", "mcp__hostile__unevaluated", {}],
 ];
 
 test.skipIf(process.platform !== "linux")(
-  "no hostile input holds the event loop for 100 ms",
+  "no hostile input blocks the event loop for 100 ms",
   { timeout: 300_000 },
   async () => {
     const config = {
@@ -176,7 +172,7 @@ test.skipIf(process.platform !== "linux")(
     const token = (await readFile(tokenPath, "utf8")).trim();
     const call = (action: string, args: object) => callTool({ url, token }, action, args);
 
-    /** The longest stretch since the last time this was asked. */
+    /** Returns the longest stretch since the previous call. */
     async function takeLongest(): Promise<number> {
       await rm(stallFile, { force: true });
       child.kill("SIGUSR2");
@@ -187,7 +183,7 @@ test.skipIf(process.platform !== "linux")(
       );
     }
 
-    // What is loaded or compiled at the first use of a part is not the input's fault.
+    // Use every action once first: loading and compiling on first use does not count against the input.
     const notes = await call("infospace__create-collection", {
       items: Array.from({ length: 300 }, (_, at) => ({
         same: 1,
@@ -199,7 +195,7 @@ test.skipIf(process.platform !== "linux")(
     const handle = /collection__\d+/.exec(notes.text)?.[0] ?? "";
     expect(handle, notes.text).not.toBe("");
     for (const action of new Set(corpus.map(([, name]) => name)))
-      await call(action.slice(0, 100), gentle(action, handle));
+      await call(action.slice(0, 100), createHarmlessArgs(action, handle));
     await takeLongest();
 
     let healthy = 0;
@@ -235,7 +231,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-/** What parsing such a message takes on this machine at this moment, in processor time. */
+/** The CPU time that parsing such a message takes on this machine right now. */
 function parsingTime(args: object): number {
   const body = JSON.stringify(args);
   const before = process.cpuUsage();
@@ -244,8 +240,8 @@ function parsingTime(args: object): number {
   return (user + system) / 1000;
 }
 
-/** The same action with nothing wrong. */
-function gentle(action: string, handle: string): object {
+/** Harmless arguments for the same action. */
+function createHarmlessArgs(action: string, handle: string): object {
   if (action.startsWith("mcp__") || action.startsWith("x")) return {};
   if (action === "search_actions") return { query: "read a file" };
   if (action === "approval__list") return {};

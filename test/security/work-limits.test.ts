@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createQuartermaster, fileProvider, type QuartermasterOptions } from "../../src/index.ts";
 
-// Limits count work: the same input reaches the same answer however busy the machine is, and the answer says what happened.
+// Limits count work, not time: the same input gets the same answer on a busy machine, and the answer says what happened.
 
 async function open(options: QuartermasterOptions = {}) {
   const root = await mkdtemp(join(tmpdir(), "qm-work-"));
@@ -47,13 +47,13 @@ describe("a rule that reaches its work limit", () => {
     expect(large).toMatchObject({ status: "refused", error: { code: "not_evaluated" } });
     expect(large.value).toContain("could not be evaluated");
     expect(large.value).not.toContain("Triples");
-    // Nothing is remembered of it: the next call is decided for itself.
+    // The refusal is not cached. The next call is decided on its own.
     expect(await quartermaster.invoke("tool__sum", { list: [4] })).toMatchObject({ status: "done" });
     const decided = await quartermaster.ledger.read({ type: "call.decided" });
     expect(JSON.stringify(decided.map(({ data }) => data))).toContain("no-triples");
   });
 
-  test("does so each time at the same size", async () => {
+  test("refuses at the same size every time", async () => {
     const { quartermaster } = await open({ policy: { rules } });
     quartermaster.register(tool);
     const sizes = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50];
@@ -72,7 +72,7 @@ describe("a rule that reaches its work limit", () => {
     const many = Array.from({ length: 40 }, (_, at) => ({ ...rules[0], name: `rule-${at}` }) as (typeof rules)[number]);
     const { quartermaster } = await open({ policy: { rules: many } });
     quartermaster.register(tool);
-    // Each of them alone is within the limit.
+    // Each rule alone is within the limit.
     const list = numbers.slice(0, 12);
 
     const { quartermaster: one } = await open({ policy: { rules } });
@@ -86,7 +86,7 @@ describe("a rule that reaches its work limit", () => {
 describe("a pattern in file__grep", () => {
   const letters = Array.from({ length: 200_000 }, (_, at) => (((at * 2_654_435_761) >>> 16) % 3 ? "a" : "b")).join("");
 
-  test("skips a line that asks for too much work, says so and searches the others", async () => {
+  test("skips a line that needs too much work, reports it and searches the others", async () => {
     const { root, quartermaster } = await open();
     await writeFile(join(root, "a.txt"), `${letters}\nshort azz line ${"a".repeat(1)}${"x".repeat(300)}z\n`);
 
@@ -114,7 +114,7 @@ test("a path has at most 128 parts", async () => {
   expect(await read(129)).toMatchObject({ error: { code: "path_refused" } });
 });
 
-test("an output schema that reaches its work limit fails the result, and the process goes on", async () => {
+test("an output schema that reaches its work limit fails the result, and the process continues", async () => {
   const { quartermaster } = await open();
   const alternatives = (seed: number) => Array.from({ length: 20 }, (_, at) => `[ab]{${20 + at}}c${seed}`).join("|");
   quartermaster.register({
