@@ -6,7 +6,6 @@ const LABEL = "[A-Za-z][A-Za-z0-9_]{0,23}";
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const ID = `[${ALPHABET}]`;
 const ID_LENGTH = 8;
-
 /** Some models write a space inside the braces. */
 const TOKEN = new RegExp(`\\{\\{ ?(${LABEL}:${ID}{${ID_LENGTH}}) ?\\}\\}`, "g");
 const WHOLE_TOKEN = new RegExp(`^${TOKEN.source}$`);
@@ -14,7 +13,6 @@ const PARTIAL_TOKEN = new RegExp(
   `\\{(?:\\{ ?(?:${LABEL}(?::(?:${ID}{0,${ID_LENGTH - 1}}|${ID}{${ID_LENGTH}} ?\\}?))?)?)?$`,
 );
 const LONGEST_TOKEN = 24 + ID_LENGTH + "{{ : }}".length;
-
 const FALLBACK_LABEL = "value";
 
 /** Creates a random token of 40 bits, without its braces. */

@@ -19,10 +19,7 @@ export interface AnchorStore {
 }
 
 /** The replaced tokens, and those that do not belong to the caller and stay in the text. With braces, each once. */
-interface FilledTokens {
-  readonly filled: readonly string[];
-  readonly unknown: readonly string[];
-}
+type FilledTokens = { readonly filled: readonly string[]; readonly unknown: readonly string[] };
 
 /** Replaces tokens by their values. A token is valid for the tenant, session and actor it was created for. */
 export interface Anchors {
@@ -37,7 +34,6 @@ export interface Anchors {
 
 /** A text that repeats a token could become very large. */
 const GROWTH_LIMIT = 8 * 1024 * 1024;
-
 const ARGUMENT_NODES = 100_000;
 const ARGUMENT_DEPTH = 256;
 

@@ -21,7 +21,6 @@ export type Destination = "llm-session" | "ui" | "cache" | "audit" | "peer-respo
 const plainDestinations: ReadonlySet<string> = new Set(["llm-session", "ui", "cache", "audit", "peer-response"]);
 const FORMATTER = /^formatter:[A-Za-z0-9][\w.-]{0,63}$/;
 const EVERY_FORMATTER = "formatter:*";
-
 export const DESTINATION_HINT = "Destinations are llm-session, ui, cache, audit, peer-response and formatter:<name>.";
 
 export function isDestination(word: unknown): word is Destination {

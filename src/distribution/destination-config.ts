@@ -79,7 +79,6 @@ function checkDestination(name: string, input: unknown): CheckedDestination {
 }
 
 const settings = ["deliver", "hide", "redact", "timeoutMs"];
-
 /** A longer timer fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 

@@ -49,11 +49,7 @@ interface ResultContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface DistributedResult {
-  readonly data: unknown;
-  readonly forModel: Json;
-  readonly audit: Json;
-}
+export type DistributedResult = { readonly data: unknown; readonly forModel: Json; readonly audit: Json };
 
 export interface Distributor {
   /**
@@ -64,14 +60,9 @@ export interface Distributor {
   close(): Promise<void>;
 }
 
-interface DeliveryJob {
-  readonly text: string;
-  readonly annotations: Annotations;
-  readonly about: ResultContext;
-}
+type DeliveryJob = { readonly text: string; readonly annotations: Annotations; readonly about: ResultContext };
 
 const CLOSING_MS = 5_000;
-
 const WITHHELD_REASON = "it failed, and its message contains a withheld value";
 
 /** Throws `invalid_config` for invalid destinations. */

@@ -8,7 +8,6 @@ export const ITEMS = Symbol("items");
 export type FieldPathStep = string | typeof ITEMS;
 
 const PATH_LIMIT = 512;
-
 const STEP = /\[\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 
 /** Returns undefined if the path is invalid. */

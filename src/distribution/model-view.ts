@@ -9,11 +9,7 @@ import { ITEMS, parseFieldPath } from "./field-path.ts";
 import type { FieldRule, RuleNode } from "./rules.ts";
 import { ABSENT, applyRules, createTreatment, type FieldTreatment } from "./view.ts";
 
-export interface AnchoredView {
-  readonly view: Json;
-  readonly tokens: ReadonlySet<string>;
-  readonly problem?: QmError;
-}
+export type AnchoredView = { readonly view: Json; readonly tokens: ReadonlySet<string>; readonly problem?: QmError };
 
 interface AnchoringOptions {
   readonly store: Pick<AnchorStore, "put">;
@@ -25,7 +21,6 @@ interface AnchoringOptions {
 
 /** The longest anchored value, in characters. A longer one is hidden. */
 const VALUE_LIMIT = 65_536;
-
 const ATTEMPTS = 3;
 
 /** Creates the view of a model and stores its tokens. Rejects if the store fails. */
@@ -78,7 +73,6 @@ function chooseLabel({ label, path }: FieldRule): string {
 
 /** Shorter values occur in longer texts by chance, so they must match whole words. */
 const MIN_SUBSTRING_LENGTH = 4;
-
 const WORK_LIMIT = 200_000_000;
 
 /** The texts and numbers of a record that the rules withhold. Booleans and null tell nothing. */

@@ -5,7 +5,6 @@ import { type FieldPath, ITEMS } from "./field-path.ts";
 import { buildRules, type FieldRule, pickStrongerRule, type RuleNode } from "./rules.ts";
 
 export const ABSENT = Symbol("absent");
-
 export const REDACTED_FIELD = "[redacted]";
 
 /** Returns the replacement of a value that has a rule. `inner` applies another treatment to the parts of the value. */
@@ -103,10 +102,7 @@ function isList(value: readonly Json[] | JsonObject): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-interface MissingValue {
-  readonly path: FieldPath;
-  readonly value: Json;
-}
+type MissingValue = { readonly path: FieldPath; readonly value: Json };
 
 /**
  * Finds the `validated` values of a record that a text does not contain exactly: texts as they are, other values as JSON,

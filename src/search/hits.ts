@@ -9,11 +9,7 @@ export interface Searchable {
   actions(): readonly Action[];
 }
 
-export interface Hit {
-  readonly action: Action;
-  readonly score: number;
-}
-
+export type Hit = { readonly action: Action; readonly score: number };
 export type HitOrder = (a: Hit, b: Hit) => number;
 
 export interface HitOptions {

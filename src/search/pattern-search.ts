@@ -14,7 +14,6 @@ const TEXT_LIMIT = 2_000;
 /** Smaller than elsewhere, because every visible action is searched. */
 const PROGRAM_LIMIT = 500;
 const SEARCH_WORK = 3 * WORK_LIMIT;
-
 const FLAGS = CASE_INSENSITIVE | MULTILINE;
 
 /** Finds the visible actions whose name, aliases, description or tags match the pattern, ignoring case. */

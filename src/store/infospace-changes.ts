@@ -4,10 +4,7 @@ import type { Quota } from "../infospace/quota.ts";
 import { escapeText, formatSources, readOwnerRow, readSources, unescapeColumn } from "./infospace-rows.ts";
 import { bindList, type Sql, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-export interface Reader {
-  readonly tx: Sql;
-  readonly now: string;
-}
+export type Reader = { readonly tx: Sql; readonly now: string };
 
 /** One change of notes and collections, in one transaction. */
 export interface Change extends Reader {
@@ -123,11 +120,7 @@ export async function pruneReferences(
   }
 }
 
-export interface NoteRun {
-  readonly position: number;
-  readonly note: number;
-  readonly run: number;
-}
+export type NoteRun = { readonly position: number; readonly note: number; readonly run: number };
 
 /** The longest run. A run that holds a note starts less than this before it, so few rows are searched. */
 export const RUN_LIMIT = 1000;

@@ -15,7 +15,6 @@ import { bindList, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./s
 type RemovalResult = Awaited<ReturnType<InfospaceStore["remove"]>>;
 
 const IS_PART = sql`n.part_of is not null`;
-
 const REMOVAL_BATCH = 2_000;
 
 export async function removeResource(

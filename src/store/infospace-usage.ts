@@ -13,11 +13,7 @@ import { escapeText, unescapeColumn } from "./infospace-rows.ts";
 import { bindList, joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
 
 /** The scope that a note or collection counts for while it exists. Escaped as in the columns. */
-interface Payer {
-  readonly tenant: string;
-  readonly user: string;
-  readonly session: string;
-}
+type Payer = { readonly tenant: string; readonly user: string; readonly session: string };
 
 /** Counts code points, as `length` does in SQL. */
 export function countCharacters(text: string | null): number {

@@ -2,10 +2,7 @@ import { QmError } from "../core/errors.ts";
 import { type Sql, type SqlDialect, type SqlDriver, type SqlQuery, sql } from "./sql.ts";
 
 /** One step of the schema. A released step never changes; a later step corrects it. */
-export interface Migration {
-  readonly name: string;
-  readonly statements: (dialect: SqlDialect) => readonly SqlQuery[];
-}
+export type Migration = { readonly name: string; readonly statements: (dialect: SqlDialect) => readonly SqlQuery[] };
 
 /** All steps in order. The version of a store is the number of steps it has taken. */
 export const migrations: readonly Migration[] = [

@@ -3,15 +3,10 @@ import { isRecord } from "../core/json.ts";
 
 /** A value that can be bound. `undefined` is not one: a forgotten value must not become NULL. */
 export type SqlValue = string | number | bigint | boolean | null | Uint8Array;
-
 /** A row as the engine returns it: no booleans, integers as numbers. */
 export type SqlRow = { readonly [column: string]: string | number | bigint | null | Uint8Array };
-
 /** SQL text and its bound values. The driver writes its placeholder for a value between each two parts. */
-export interface SqlQuery {
-  readonly parts: readonly string[];
-  readonly values: readonly SqlValue[];
-}
+export type SqlQuery = { readonly parts: readonly string[]; readonly values: readonly SqlValue[] };
 
 /** SQL that every engine understands; anything specific to one engine is in its driver. */
 export interface Sql {

@@ -47,10 +47,7 @@ export interface FileRoot {
   readonly runExclusive: <T>(file: string, work: () => Promise<T>) => Promise<T>;
 }
 
-interface ProtectOptions {
-  readonly paths?: readonly string[];
-  readonly names?: readonly string[];
-}
+type ProtectOptions = { readonly paths?: readonly string[]; readonly names?: readonly string[] };
 
 /** The folder need not exist yet. Throws `invalid_config` for a root that is a protected path or is inside one. */
 export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect: ProtectOptions = {}): FileRoot {

@@ -23,7 +23,6 @@ export interface WalkOptions {
 
 /** Folders with generated content. They are entered only if a pattern names them. */
 export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_modules"]);
-
 const DEPTH_LIMIT = 64;
 
 /**

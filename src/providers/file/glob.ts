@@ -75,11 +75,7 @@ export function expandBraces(pattern: string): readonly string[] {
   return done;
 }
 
-interface Group {
-  readonly start: number;
-  readonly end: number;
-  readonly alternatives: readonly string[];
-}
+type Group = { readonly start: number; readonly end: number; readonly alternatives: readonly string[] };
 
 function findFirstGroup(text: string, from: number): Group | undefined {
   const open: { start: number; commas: number[] }[] = [];

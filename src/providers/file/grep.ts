@@ -170,11 +170,7 @@ function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPat
   });
 }
 
-interface Counts {
-  readonly searched: number;
-  readonly skipped: number;
-  readonly isIncomplete: boolean;
-}
+type Counts = { readonly searched: number; readonly skipped: number; readonly isIncomplete: boolean };
 
 async function isFile(place: ResolvedPath): Promise<boolean> {
   if (place.isRoot) return false;

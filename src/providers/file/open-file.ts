@@ -120,10 +120,7 @@ function sortBySimilarity(requested: string, names: readonly string[]): readonly
     .map(({ name }) => name);
 }
 
-export interface OpenFile {
-  readonly handle: FileHandle;
-  readonly stats: Stats;
-}
+export type OpenFile = { readonly handle: FileHandle; readonly stats: Stats };
 
 /** Runs `work` on the regular file at the path, open for reading. */
 export async function withFile<T>(place: ResolvedPath, work: (file: OpenFile) => Promise<T>): Promise<T> {

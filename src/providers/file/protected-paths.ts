@@ -167,7 +167,6 @@ export class ProtectedPaths {
 }
 
 export const NO_PROTECTED_PATHS = new ProtectedPaths([]);
-
 const HINT = "No action can reach it. Work on other files, or ask the operator to change it.";
 
 function protectedPathError(shown: string): QmError {

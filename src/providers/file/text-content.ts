@@ -3,7 +3,6 @@ import { quoteName } from "../../core/names.ts";
 import type { OpenFile } from "./open-file.ts";
 
 export const HEAD_BYTES = 8192;
-
 export const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 export function startsWithBom(bytes: Buffer): boolean {
@@ -38,10 +37,7 @@ const CHUNK_BYTES = 128 * 1024;
 const LINE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-interface LineBlock {
-  readonly lines: readonly string[];
-  readonly cut: number;
-}
+type LineBlock = { readonly lines: readonly string[]; readonly cut: number };
 
 /**
  * Reads the lines of a file in blocks, with memory for one chunk and one line. Throws `unsupported_content` if the file is

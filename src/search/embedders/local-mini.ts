@@ -14,10 +14,7 @@ export interface LocalMiniChoice {
   readonly modelPath?: string;
 }
 
-export interface ModuleLoader {
-  has(name: string): boolean;
-  load(name: string): Promise<unknown>;
-}
+export type ModuleLoader = { has(name: string): boolean; load(name: string): Promise<unknown> };
 
 const PACKAGE = "@huggingface/transformers";
 const MODEL = "all-MiniLM-L6-v2";
@@ -98,9 +95,7 @@ function readSizeAndEnds(path: string): readonly [number, string] {
   }
 }
 
-interface Transformers {
-  pipeline(task: "feature-extraction", model: string, options: object): Promise<Extractor>;
-}
+type Transformers = { pipeline(task: "feature-extraction", model: string, options: object): Promise<Extractor> };
 
 interface Extractor {
   (texts: readonly string[], options: { pooling: "mean"; normalize: boolean }): Promise<{ tolist(): unknown }>;

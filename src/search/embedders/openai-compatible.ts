@@ -6,10 +6,7 @@ import { getOwn, isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { type ChosenEmbedder, type Embedder, toUnitVectors } from "./embedder.ts";
 
-interface EmbeddingEndpoint {
-  readonly url: URL;
-  readonly apiKey: string | undefined;
-}
+type EmbeddingEndpoint = { readonly url: URL; readonly apiKey: string | undefined };
 
 type PostResult =
   | { readonly answer: unknown }
@@ -25,10 +22,7 @@ export interface EndpointChoice {
   readonly dimensions?: number;
 }
 
-interface EmbeddingModel {
-  readonly model: string;
-  readonly dimensions?: number;
-}
+type EmbeddingModel = { readonly model: string; readonly dimensions?: number };
 
 const OPENAI = "https://api.openai.com/v1";
 const models: Readonly<Record<EndpointChoice["class"], EmbeddingModel>> = {

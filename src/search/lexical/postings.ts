@@ -67,10 +67,7 @@ function visitParameters(schema: unknown, visit: Visit): void {
 }
 
 /** Terms and their numbers. It only grows, so that older postings stay valid. */
-interface Vocabulary {
-  readonly numbers: Map<string, number>;
-  readonly terms: string[];
-}
+type Vocabulary = { readonly numbers: Map<string, number>; readonly terms: string[] };
 
 /** Which actions hold which terms, in which fields and how often. Actions are indexes into `actions`. */
 export interface Postings {
@@ -96,11 +93,9 @@ export interface Postings {
 
 export const LENGTH_LIMIT = 1023;
 const OFTEN = 31;
-
 export const unpackField = (place: number): number => place & 7;
 export const unpackCount = (place: number): number => place >> 3;
 const packPlace = (field: number, count: number): number => field | (Math.min(count, OFTEN) << 3);
-
 const ACTIONS_PER_STEP = 32;
 const ENTRIES_PER_STEP = 65_536;
 

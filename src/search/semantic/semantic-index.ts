@@ -299,10 +299,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   };
 }
 
-interface Settlement {
-  readonly promise: Promise<void>;
-  readonly resolve: () => void;
-}
+type Settlement = { readonly promise: Promise<void>; readonly resolve: () => void };
 
 function createSettlement(): Settlement {
   let resolve = (): void => {};

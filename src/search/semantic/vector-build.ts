@@ -77,10 +77,7 @@ export interface BuildContext {
   readonly self: ProcessInfo;
 }
 
-export interface BuildProgress {
-  readonly done: number;
-  readonly total: number;
-}
+export type BuildProgress = { readonly done: number; readonly total: number };
 
 interface BuildRun {
   /** Whether to build even if all vectors exist. */

@@ -2,10 +2,7 @@ import type { Action } from "../../core/action.ts";
 import type { Hit, HitOptions, Searchable } from "../hits.ts";
 import type { CatalogContents } from "./action-text.ts";
 
-export interface VectorSetKey {
-  readonly catalog: string;
-  readonly model: string;
-}
+export type VectorSetKey = { readonly catalog: string; readonly model: string };
 
 /** Vectors by model and hash of the text. Catalogs and processes share them. */
 export interface VectorStore {

@@ -15,7 +15,6 @@ export interface SqliteOptions {
 }
 
 const dialect: SqlDialect = { name: "sqlite", identity: sql`integer primary key`, bytes: sql`blob` };
-
 const LONGEST_PAUSE_MS = 50;
 const YIELD_AFTER_MS = 10;
 
@@ -182,10 +181,7 @@ function toBoundValue(value: SqlValue | undefined, at: number): string | number 
   throw new QmError("internal", `value ${at + 1} of a statement is ${what}, which the store cannot hold`);
 }
 
-interface Explanation {
-  readonly what: string;
-  readonly hint: string;
-}
+type Explanation = { readonly what: string; readonly hint: string };
 
 const locked: Explanation = {
   what: "has been locked by another process for too long",
