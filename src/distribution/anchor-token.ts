@@ -22,30 +22,16 @@ export function createAnchorToken(label: string, newId: Runtime["newId"]): strin
   return `${toPlainLabel(label)}:${id}`;
 }
 
-export function wrapToken(token: string): string {
-  return `{{${token}}}`;
-}
-
-export function canHoldTokens(text: string): boolean {
-  return text.includes("{{");
-}
-
-export function findTokens(text: string): readonly string[] {
-  return canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
-}
-
-export function parseWholeToken(text: string): string | undefined {
-  return WHOLE_TOKEN.exec(text)?.[1];
-}
-
+export const wrapToken = (token: string): string => `{{${token}}}`;
+export const canHoldTokens = (text: string): boolean => text.includes("{{");
+export const findTokens = (text: string): readonly string[] =>
+  canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
+export const parseWholeToken = (text: string): string | undefined => WHOLE_TOKEN.exec(text)?.[1];
 /** Replaces tokens. A token for which `fill` returns undefined stays. */
-export function replaceTokens(text: string, fill: (token: string) => string | undefined): string {
-  return text.replace(TOKEN, (written, token: string) => fill(token) ?? written);
-}
-
-export function measurePartialToken(text: string): number {
-  return PARTIAL_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
-}
+export const replaceTokens = (text: string, fill: (token: string) => string | undefined): string =>
+  text.replace(TOKEN, (written, token: string) => fill(token) ?? written);
+export const measurePartialToken = (text: string): number =>
+  PARTIAL_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
 
 function toPlainLabel(label: string): string {
   const words = label.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "_");

@@ -63,9 +63,8 @@ export function createAnchors(store: Pick<AnchorStore, "read">): Anchors {
   };
 }
 
-export function anchorOwner({ tenant, session, actor }: Caller): string {
-  return JSON.stringify([tenant ?? null, session, actor]);
-}
+export const anchorOwner = ({ tenant, session, actor }: Caller): string =>
+  JSON.stringify([tenant ?? null, session, actor]);
 
 function createGrowthGuard(known: ReadonlyMap<string, string>) {
   let grown = 0;

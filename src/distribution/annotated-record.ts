@@ -22,14 +22,9 @@ const plainDestinations: ReadonlySet<string> = new Set(["llm-session", "ui", "ca
 const FORMATTER = /^formatter:[A-Za-z0-9][\w.-]{0,63}$/;
 const EVERY_FORMATTER = "formatter:*";
 export const DESTINATION_HINT = "Destinations are llm-session, ui, cache, audit, peer-response and formatter:<name>.";
-
-export function isDestination(word: unknown): word is Destination {
-  return typeof word === "string" && (plainDestinations.has(word) || FORMATTER.test(word));
-}
-
-function isDestinationPattern(word: unknown): word is Destination {
-  return word === EVERY_FORMATTER || isDestination(word);
-}
+export const isDestination = (word: unknown): word is Destination =>
+  typeof word === "string" && (plainDestinations.has(word) || FORMATTER.test(word));
+const isDestinationPattern = (word: unknown): word is Destination => word === EVERY_FORMATTER || isDestination(word);
 
 export function includesDestination(words: readonly Destination[], destination: Destination): boolean {
   const isFormatter = destination.startsWith("formatter:");
@@ -159,6 +154,5 @@ function isProse(value: unknown): boolean {
   return typeof value === "string" && value.trim() !== "" && value.length <= PROSE_LIMIT;
 }
 
-function annotationError(message: string, hint: string): QmError {
-  return new QmError("invalid_output", `annotate: ${message}`, { hint });
-}
+const annotationError = (message: string, hint: string): QmError =>
+  new QmError("invalid_output", `annotate: ${message}`, { hint });

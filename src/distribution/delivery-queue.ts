@@ -10,19 +10,15 @@ export function createPublicError(code: ErrorCode, message: string): QmError {
   return error;
 }
 
-export function isPublicError(thrown: unknown): boolean {
-  return thrown instanceof QmError && publicErrors.has(thrown);
-}
+export const isPublicError = (thrown: unknown): boolean => thrown instanceof QmError && publicErrors.has(thrown);
 
 /** The time limit of one delivery, with errors that everyone may read. */
-export function deliveryLimit(ms: number, signal: AbortSignal | undefined): TimeLimit {
-  return {
-    ms,
-    signal,
-    timeoutError: () => createPublicError("timed_out", `it did not finish within ${ms} ms`),
-    abortError: () => createPublicError("cancelled", "it was cancelled"),
-  };
-}
+export const deliveryLimit = (ms: number, signal: AbortSignal | undefined): TimeLimit => ({
+  ms,
+  signal,
+  timeoutError: () => createPublicError("timed_out", `it did not finish within ${ms} ms`),
+  abortError: () => createPublicError("cancelled", "it was cancelled"),
+});
 
 /** Delivers jobs to one destination in the background, one at a time. */
 export interface DeliveryQueue<Job> {

@@ -39,9 +39,8 @@ export interface CheckedDestination extends DestinationConfig {
   readonly name: Destination;
 }
 
-export function checkDestinations(destinations: Destinations): readonly CheckedDestination[] {
-  return Object.entries(destinations).map(([name, config]) => checkDestination(name, config));
-}
+export const checkDestinations = (destinations: Destinations): readonly CheckedDestination[] =>
+  Object.entries(destinations).map(([name, config]) => checkDestination(name, config));
 
 export function describeFields(destination: Destination, annotations: Annotations): DeliveryFacts["fields"] {
   const described = Object.entries(annotations).flatMap(([path, annotation]) => {
@@ -91,6 +90,5 @@ function checkPaths(name: Destination, key: string, paths: unknown): readonly Fi
   throw destinationError(`${key} of ${name}: ${message}`, hint);
 }
 
-function destinationError(message: string, hint: string): QmError {
-  return new QmError("invalid_config", `destinations: ${message}`, { hint });
-}
+const destinationError = (message: string, hint: string): QmError =>
+  new QmError("invalid_config", `destinations: ${message}`, { hint });

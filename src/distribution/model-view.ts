@@ -93,9 +93,7 @@ export function containsWithheld(text: string, values: readonly string[], other 
   return values.some((value) => containsValue(text, value) && !containsValue(other, value));
 }
 
-function toReadableText(value: Json): string {
-  return collectTexts(value, true).join("\n");
-}
+const toReadableText = (value: Json): string => collectTexts(value, true).join("\n");
 
 function containsValue(text: string, value: string): boolean {
   if (value.length >= MIN_SUBSTRING_LENGTH) return text.includes(value);
@@ -105,9 +103,8 @@ function containsValue(text: string, value: string): boolean {
   return false;
 }
 
-function isWordPart(character: string | undefined): boolean {
-  return character !== undefined && /[\p{L}\p{N}]/u.test(character);
-}
+const isWordPart = (character: string | undefined): boolean =>
+  character !== undefined && /[\p{L}\p{N}]/u.test(character);
 
 function collectTexts(value: Json, withNames = false): readonly string[] {
   const leaves: string[] = [];
@@ -145,6 +142,4 @@ export function checkModelAnswer(answer: unknown, record: Json, rules: RuleNode,
   return copy;
 }
 
-function answerError(why: string): QmError {
-  return createPublicError("invalid_output", `its answer ${why}`);
-}
+const answerError = (why: string): QmError => createPublicError("invalid_output", `its answer ${why}`);

@@ -59,9 +59,8 @@ export function resolveTreatment(destination: Destination, annotation: FieldAnno
   return destination === "llm-session" && composition !== "narrative" ? composition : undefined;
 }
 
-function createRules(treatment: Treatment, paths: readonly FieldPath[] = []): readonly FieldRule[] {
-  return paths.map((path) => ({ path, treatment }));
-}
+const createRules = (treatment: Treatment, paths: readonly FieldPath[] = []): readonly FieldRule[] =>
+  paths.map((path) => ({ path, treatment }));
 
 interface MutableRuleNode extends RuleNode {
   rule: FieldRule | undefined;

@@ -22,8 +22,9 @@ export function applyRules(value: Json, rules: RuleNode, treat: FieldTreatment):
   return result === ABSENT ? null : result;
 }
 
-export function createTreatment(anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment {
-  return (rule, inner) => {
+export const createTreatment =
+  (anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment =>
+  (rule, inner) => {
     switch (rule.treatment) {
       case "hidden":
         return ABSENT;
@@ -36,7 +37,6 @@ export function createTreatment(anchor: (value: Json, rule: FieldRule) => string
         return inner(createTreatment(anchor));
     }
   };
-}
 
 export function createPlainView(value: Json, rules: RuleNode): Json {
   const hideAnchored = createTreatment(() => ABSENT);
@@ -98,9 +98,7 @@ function applyToFields(record: JsonObject, nodes: Nodes, treat: FieldTreatment, 
   return Object.fromEntries(entries);
 }
 
-function isList(value: readonly Json[] | JsonObject): value is readonly Json[] {
-  return Array.isArray(value);
-}
+const isList = (value: readonly Json[] | JsonObject): value is readonly Json[] => Array.isArray(value);
 
 type MissingValue = { readonly path: FieldPath; readonly value: Json };
 

@@ -98,9 +98,8 @@ function createGroupMatcher({ namespaces = [], tags = [], actions = [] }: Direct
     patterns.findMatch(action) !== undefined;
 }
 
-function groupByWorld(actions: readonly Action[]): readonly FilledGroup[] {
-  return groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
-}
+const groupByWorld = (actions: readonly Action[]): readonly FilledGroup[] =>
+  groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
 
 function groupByNamespace(actions: readonly Action[]): readonly FilledGroup[] {
   const plain = groupActions(actions, ({ world, name }) => (world === undefined ? getNamespace(name) : undefined));
@@ -125,10 +124,5 @@ function groupActions(
   return [...groups].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-function countHeld(groups: readonly FilledGroup[]): number {
-  return groups.reduce((sum, group) => sum + group.held.length, 0);
-}
-
-function formatCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
+const countHeld = (groups: readonly FilledGroup[]): number => groups.reduce((sum, group) => sum + group.held.length, 0);
+const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

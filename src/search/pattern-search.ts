@@ -68,10 +68,8 @@ function compile(
   return typeof atStart === "string" ? { unreadable: "asks for too much work" } : { anywhere, atStart };
 }
 
-function joinOtherTexts({ aliases, tags, description }: Action): string {
-  return [...aliases, ...tags, description].join("\n").slice(0, TEXT_LIMIT);
-}
-
+const joinOtherTexts = ({ aliases, tags, description }: Action): string =>
+  [...aliases, ...tags, description].join("\n").slice(0, TEXT_LIMIT);
 const LABEL_SCORE = 0.9;
 
 /** Finds the visible actions whose name, alias, tag or whole description is the query, ignoring case. */
@@ -94,6 +92,5 @@ export function searchExact(
 }
 
 /** Cheap check before lower-casing: a lower-case character is as long as before, or twice as long (İ). */
-function canEqual({ length }: string, { length: lowered }: string): boolean {
-  return length <= lowered && lowered <= 2 * length;
-}
+const canEqual = ({ length }: string, { length: lowered }: string): boolean =>
+  length <= lowered && lowered <= 2 * length;

@@ -133,15 +133,11 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
 
 const noExecutor = sql`executor = null, executor_pid = null, executor_host = null, lease_until = null`;
 
-function setProcess({ pid, host, leaseUntil }: LeaseHolder): SqlQuery {
-  return sql`
+const setProcess = ({ pid, host, leaseUntil }: LeaseHolder): SqlQuery => sql`
     executor_pid = ${pid}, executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}`;
-}
 
-function isClaimed(id: string, executor: string): SqlQuery {
-  return sql`
+const isClaimed = (id: string, executor: string): SqlQuery => sql`
     id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null`;
-}
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
   const { binding, caller, requestedAt: now } = approval;

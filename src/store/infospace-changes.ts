@@ -18,17 +18,16 @@ export interface Change extends Reader {
  * Runs one change at a time, also on engines with concurrent writers: the first statement makes the next change wait, so
  * the rows that a change has read stay the same until it ends.
  */
-export function runChange<T>(
+export const runChange = <T>(
   db: Sql,
   now: () => Date,
   work: (change: Change) => Promise<T>,
   quota?: Quota,
-): Promise<T> {
-  return db.transaction(async (tx) => {
+): Promise<T> =>
+  db.transaction(async (tx) => {
     const revision = await allocateIds(tx, "revision", 1);
     return work({ tx, revision, quota, now: now().toISOString() });
   });
-}
 
 /** Returns the first of `count` new ids. */
 export async function allocateIds(

@@ -108,9 +108,8 @@ export async function absorb(change: Change, id: number, by: number, at: string)
   return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
 }
 
-function isOneRun({ note, run }: SqlRow, next: SqlRow): boolean {
-  return Number(note) + Number(run) === Number(next.note) && Number(run) + Number(next.run) <= RUN_LIMIT;
-}
+const isOneRun = ({ note, run }: SqlRow, next: SqlRow): boolean =>
+  Number(note) + Number(run) === Number(next.note) && Number(run) + Number(next.run) <= RUN_LIMIT;
 
 /** Gives moved notes the retention of their new collection, and removes the empty one. */
 async function takeOver(
@@ -150,9 +149,8 @@ function pickLaterExpiry(one: string | undefined, other: string | undefined): st
   return one > other ? one : other;
 }
 
-export function save(change: Change, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
-  return saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
-}
+export const save = (change: Change, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> =>
+  saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
 
 /** A saved note no longer belongs to the collection it was made for, so it outlives that collection. */
 async function saveNote(change: Change, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {

@@ -154,18 +154,9 @@ function conditions(query: CountQuery, now: string): SqlQuery[] {
   return all;
 }
 
-function originKey({ origin, sources }: SqlRow): string {
-  return `${origin} ${sources ?? ""}`;
-}
-
-function toState({ hash, name, properties }: SqlRow): string {
-  return name === null && properties === null ? String(hash) : [hash, name, properties].map(String).join("\n");
-}
-
-function selectOwners(scope: OwnerScope): SqlQuery {
-  return sql`select id from owners where key in (${bindOwnerKeys(scope)})`;
-}
-
-function bindOwnerKeys(scope: OwnerScope): SqlQuery {
-  return bindList(noteVisibilities.map((reach) => ownerKey(reach, scope)));
-}
+const originKey = ({ origin, sources }: SqlRow): string => `${origin} ${sources ?? ""}`;
+const toState = ({ hash, name, properties }: SqlRow): string =>
+  name === null && properties === null ? String(hash) : [hash, name, properties].map(String).join("\n");
+const selectOwners = (scope: OwnerScope): SqlQuery => sql`select id from owners where key in (${bindOwnerKeys(scope)})`;
+const bindOwnerKeys = (scope: OwnerScope): SqlQuery =>
+  bindList(noteVisibilities.map((reach) => ownerKey(reach, scope)));

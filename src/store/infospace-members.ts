@@ -211,13 +211,12 @@ async function readSizes({ tx, now }: Change, ids: readonly number[]): Promise<R
   return sizes;
 }
 
-function isStoredNote(entry: NewCollectionItem): entry is { readonly id: number } {
-  return "id" in entry;
-}
-
-function toNoteRun({ position, note, run }: SqlRow): NoteRun {
-  return { position: Number(position), note: Number(note), run: Number(run) };
-}
+const isStoredNote = (entry: NewCollectionItem): entry is { readonly id: number } => "id" in entry;
+const toNoteRun = ({ position, note, run }: SqlRow): NoteRun => ({
+  position: Number(position),
+  note: Number(note),
+  run: Number(run),
+});
 
 function missingNoteError(id: number): QmError {
   return new QmError("not_found", `${formatHandle("note", id)} does not exist, so it cannot be added to a collection`, {

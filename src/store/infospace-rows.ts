@@ -64,9 +64,10 @@ export function readNoteFactsRow(row: SqlRow): NoteFacts {
   };
 }
 
-export function readNoteRow(row: SqlRow): Note {
-  return { ...readNoteFactsRow(row), content: readContentColumn(row, formatHandle("note", Number(row.id))) };
-}
+export const readNoteRow = (row: SqlRow): Note => ({
+  ...readNoteFactsRow(row),
+  content: readContentColumn(row, formatHandle("note", Number(row.id))),
+});
 
 export function readItemRow(row: SqlRow): CollectionItem {
   const id = Number(row.id);
@@ -79,15 +80,13 @@ export function readItemRow(row: SqlRow): CollectionItem {
   };
 }
 
-export function readVersionRow(row: SqlRow): NoteVersion {
-  return {
-    version: Number(row.version),
-    format: readFormatColumn(row, formatHandle("note", Number(row.id))),
-    hash: String(row.hash),
-    bytes: Number(row.bytes),
-    changedAt: String(row.changed_at),
-  };
-}
+export const readVersionRow = (row: SqlRow): NoteVersion => ({
+  version: Number(row.version),
+  format: readFormatColumn(row, formatHandle("note", Number(row.id))),
+  hash: String(row.hash),
+  bytes: Number(row.bytes),
+  changedAt: String(row.changed_at),
+});
 
 export function readCollectionRow(row: SqlRow): Collection {
   const what = formatHandle("collection", Number(row.id));
@@ -104,23 +103,20 @@ export function readOwnerRow(row: SqlRow, what: string): Pick<NoteOrigin, "tenan
   };
 }
 
-function readResourceRow(row: SqlRow, what: string) {
-  return {
-    id: Number(row.id),
-    ...optionalField("name", row.name, () => unescapeColumn(row, "name", what)),
-    properties: row.properties === null ? {} : readJsonObject<JsonObject>(row, "properties", what),
-    origin: readOriginRow(row, what),
-    reach: readKnownText(row, "reach", noteVisibilities, what),
-    version: Number(row.version),
-    bytes: Number(row.bytes),
-    changedAt: String(row.changed_at),
-    ...optionalField("expiresAt", row.expires_at, String),
-  };
-}
+const readResourceRow = (row: SqlRow, what: string) => ({
+  id: Number(row.id),
+  ...optionalField("name", row.name, () => unescapeColumn(row, "name", what)),
+  properties: row.properties === null ? {} : readJsonObject<JsonObject>(row, "properties", what),
+  origin: readOriginRow(row, what),
+  reach: readKnownText(row, "reach", noteVisibilities, what),
+  version: Number(row.version),
+  bytes: Number(row.bytes),
+  changedAt: String(row.changed_at),
+  ...optionalField("expiresAt", row.expires_at, String),
+});
 
-export function formatSources(sources: readonly string[] | undefined): string | null {
-  return sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
-}
+export const formatSources = (sources: readonly string[] | undefined): string | null =>
+  sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
 
 export function readSources(row: SqlRow, column: string, what: string): readonly string[] {
   if (row[column] === null) return [];
@@ -142,10 +138,7 @@ export function readOriginRow(row: SqlRow, what: string): NoteOrigin {
 }
 
 const formats = ["text", "json", "file"] as const satisfies readonly NoteFormat[];
-
-function readFormatColumn(row: SqlRow, what: string): NoteFormat {
-  return readKnownText(row, "format", formats, what);
-}
+const readFormatColumn = (row: SqlRow, what: string): NoteFormat => readKnownText(row, "format", formats, what);
 
 function readContentColumn(row: SqlRow, what: string): Json {
   if (readFormatColumn(row, what) !== "file") return parseColumn(String(row.content), what, "content");
@@ -155,9 +148,8 @@ function readContentColumn(row: SqlRow, what: string): Json {
   return { ...about, base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
 }
 
-export function unescapeColumn(row: SqlRow, column: string, what: string): string {
-  return String(parseColumn(`"${row[column]}"`, what, column));
-}
+export const unescapeColumn = (row: SqlRow, column: string, what: string): string =>
+  String(parseColumn(`"${row[column]}"`, what, column));
 
 function parseColumn(text: string, what: string, column: string): Json {
   try {

@@ -24,10 +24,11 @@ export function countCharacters(text: string | null): number {
 
 /** The size of a row of `notes n` or `collections n`, without content and history. */
 const ownBytes = sql`length(coalesce(n.properties, '')) + ${NOTE_OVERHEAD}`;
-
-export function toPayer({ tenant = "", user = "", session }: Omit<OwnerScope, "actor">): Payer {
-  return { tenant: escapeText(tenant), user: escapeText(user), session: escapeText(session) };
-}
+export const toPayer = ({ tenant = "", user = "", session }: Omit<OwnerScope, "actor">): Payer => ({
+  tenant: escapeText(tenant),
+  user: escapeText(user),
+  session: escapeText(session),
+});
 
 /** Adds to the usage of the payer. Throws `quota_exceeded` if it does not fit; the transaction then rolls back. */
 export async function charge(
@@ -95,9 +96,8 @@ export async function readUsage(db: Sql, of: OwnerScope | undefined): Promise<re
   return rows.map(toUsage).sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
 }
 
-function bindScopeKey(scope: QuotaScope, { tenant, user, session }: Payer): SqlQuery {
-  return bindList([scope, tenant, scope === "tenant" ? "" : user, scope === "session" ? session : ""]);
-}
+const bindScopeKey = (scope: QuotaScope, { tenant, user, session }: Payer): SqlQuery =>
+  bindList([scope, tenant, scope === "tenant" ? "" : user, scope === "session" ? session : ""]);
 
 function matchPayer(payer: Payer): SqlQuery {
   const keys = quotaScopes.map((scope) => sql`(scope, tenant, user_id, session) = (${bindScopeKey(scope, payer)})`);
@@ -115,6 +115,8 @@ function toUsage(row: SqlRow): QuotaUsage {
   };
 }
 
-function toAmount(row: SqlRow): QuotaAmount {
-  return { notes: Number(row.notes), bytes: Number(row.bytes), rows: Number(row.row_count) };
-}
+const toAmount = (row: SqlRow): QuotaAmount => ({
+  notes: Number(row.notes),
+  bytes: Number(row.bytes),
+  rows: Number(row.row_count),
+});

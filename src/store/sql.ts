@@ -61,13 +61,9 @@ export function joinQueries(queries: readonly SqlQuery[], separator: string): Sq
   return { parts: [...parts, open], values };
 }
 
-function isQuery(insert: SqlValue | SqlQuery | undefined): insert is SqlQuery {
-  return typeof insert === "object" && insert !== null && "parts" in insert;
-}
-
-function bindValue(value: SqlValue): SqlQuery {
-  return { parts: ["", ""], values: [value] };
-}
+const isQuery = (insert: SqlValue | SqlQuery | undefined): insert is SqlQuery =>
+  typeof insert === "object" && insert !== null && "parts" in insert;
+const bindValue = (value: SqlValue): SqlQuery => ({ parts: ["", ""], values: [value] });
 
 /** The values as the list of an `in (…)`. An empty list matches nothing. */
 export function bindList(values: Iterable<SqlValue>): SqlQuery {
@@ -84,24 +80,23 @@ export function* splitIntoBatches<T>(list: readonly T[], size = BATCH_SIZE): Gen
 }
 
 /** A `where` clause of all the conditions, or nothing if there are none. */
-export function whereAll(conditions: readonly SqlQuery[]): SqlQuery {
-  return conditions.length === 0 ? sql`` : sql`where ${joinQueries(conditions, " and ")}`;
-}
+export const whereAll = (conditions: readonly SqlQuery[]): SqlQuery =>
+  conditions.length === 0 ? sql`` : sql`where ${joinQueries(conditions, " and ")}`;
 
 /** One `column = text` for each text that is defined. The columns are trusted SQL. */
-export function matchTexts(
+export const matchTexts = (
   columns: { readonly [column: string]: string | undefined },
   encode: (text: string) => string = toStorableText,
-): SqlQuery[] {
-  return Object.entries(columns).flatMap(([column, text]) =>
+): SqlQuery[] =>
+  Object.entries(columns).flatMap(([column, text]) =>
     text === undefined ? [] : [{ parts: [`${column} = `, ""], values: [encode(text)] }],
   );
-}
 
 /** Creates a tag that runs its statement, which has a `returning`, and tells whether it wrote a row. */
-export function createWriteTag(db: Sql): (...template: Parameters<typeof sql>) => Promise<boolean> {
-  return async (...template) => (await db.all(sql(...template))).length > 0;
-}
+export const createWriteTag =
+  (db: Sql): ((...template: Parameters<typeof sql>) => Promise<boolean>) =>
+  async (...template) =>
+    (await db.all(sql(...template))).length > 0;
 
 /** Replaces NUL and lone surrogates, which a text column cannot hold. JSON columns have them escaped. */
 export function toStorableText(text: string): string;
@@ -153,8 +148,8 @@ export function damagedRowError(what: string, column: string): QmError {
 }
 
 /** Leaves out damaged rows, so that one of them does not hide the others. */
-export function readIntactRows<T>(rows: readonly SqlRow[], read: (row: SqlRow) => T): readonly T[] {
-  return rows.flatMap((row) => {
+export const readIntactRows = <T>(rows: readonly SqlRow[], read: (row: SqlRow) => T): readonly T[] =>
+  rows.flatMap((row) => {
     try {
       return [read(row)];
     } catch (thrown) {
@@ -162,7 +157,6 @@ export function readIntactRows<T>(rows: readonly SqlRow[], read: (row: SqlRow) =
       throw thrown;
     }
   });
-}
 
 function tryParseJson(value: SqlRow[string] | undefined): unknown {
   try {

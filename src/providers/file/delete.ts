@@ -11,8 +11,8 @@ import { type OpenFolder, openFolder, pathNotFoundError, statEntry, withFolder }
 
 const input = z.strictObject({ path: z.string().min(1).describe("File or empty folder, relative to the root.") });
 
-export function deleteAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const deleteAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "delete",
     description:
       "Delete a file or an empty folder permanently. Of a link, only the link is deleted. To remove part of a file, use edit.",
@@ -21,7 +21,6 @@ export function deleteAction(root: FileRoot): Action {
     input,
     run: ({ path }) => remove(root, path),
   });
-}
 
 async function remove(root: FileRoot, requested: string) {
   const { folder: place, name, path } = await resolveFileEntry(root, requested);

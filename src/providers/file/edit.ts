@@ -84,8 +84,8 @@ const input = z.strictObject({
   replace_all: z.boolean().default(false).describe("Replace every occurrence."),
 });
 
-export function editAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const editAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "edit",
     description:
       "Change part of a file: replace one piece of text by another. Include enough surrounding lines that the piece occurs once. To create a file or replace all of one, use write.",
@@ -94,7 +94,6 @@ export function editAction(root: FileRoot): Action {
     examples: [{ args: { path: "src/config.ts", old_string: "retries: 3,", new_string: "retries: 5," } }],
     run: (args, { signal }) => edit(root, args, signal),
   });
-}
 
 async function edit(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   if (args.old_string === args.new_string) {

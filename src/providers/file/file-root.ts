@@ -10,15 +10,9 @@ import { explainFsError, getErrno } from "./fs-errors.ts";
 import { foldName, NO_PROTECTED_PATHS, ProtectedPaths } from "./protected-paths.ts";
 
 const TEMPORARY_PREFIX = ".qm-tmp-";
-
 /** The name of a file during a write. A killed process may leave such a file; no action lists or opens it. */
-export function temporaryName(): string {
-  return TEMPORARY_PREFIX + randomBytes(8).toString("hex");
-}
-
-export function isTemporaryName(name: string): boolean {
-  return name.startsWith(TEMPORARY_PREFIX);
-}
+export const temporaryName = (): string => TEMPORARY_PREFIX + randomBytes(8).toString("hex");
+export const isTemporaryName = (name: string): boolean => name.startsWith(TEMPORARY_PREFIX);
 
 export interface FileLimits {
   readonly maxReadBytes: number;
@@ -192,10 +186,8 @@ export function parsePathParts(roots: readonly string[], text: string): readonly
 }
 
 /** The normalized path: relative to the root, without `.` and empty parts. Follows no links. Throws `path_refused`. */
-export function normalizeFilePath(root: FileRoot, text: string): string {
-  return parsePathParts([root.path, resolveRootPath(root.path)], text).join("/") || ".";
-}
-
+export const normalizeFilePath = (root: FileRoot, text: string): string =>
+  parsePathParts([root.path, resolveRootPath(root.path)], text).join("/") || ".";
 const PATH_HINT = "Use a path relative to the root, such as src/main.ts. A single dot is the root.";
 
 function stripRoot(roots: readonly string[], text: string): string | undefined {
@@ -203,9 +195,8 @@ function stripRoot(roots: readonly string[], text: string): string | undefined {
   return root === undefined ? undefined : text.slice(root.length);
 }
 
-function isInsideRoot(root: string, path: string): boolean {
-  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
-}
+const isInsideRoot = (root: string, path: string): boolean =>
+  path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 
 async function followLinks(
   realRoot: string,

@@ -97,6 +97,4 @@ function getEntryKind(entry: Dirent): EntryKind {
   return entry.isSymbolicLink() ? "link" : "other";
 }
 
-export function joinRelative(base: string, path: string): string {
-  return base === "." ? path : `${base}/${path}`;
-}
+export const joinRelative = (base: string, path: string): string => (base === "." ? path : `${base}/${path}`);

@@ -162,9 +162,8 @@ function toCodePoint(character: string): number {
   return character.codePointAt(0) ?? 0;
 }
 
-function escapeLiteral(character: string): string {
-  return /[\\.+*?()|[\]{}^$\-&~]/.test(character) ? `\\${character}` : character;
-}
+const escapeLiteral = (character: string): string =>
+  /[\\.+*?()|[\]{}^$\-&~]/.test(character) ? `\\${character}` : character;
 
 function mayEnter(parts: readonly string[], folders: readonly string[]): boolean {
   for (const [index, folder] of folders.entries()) {
@@ -182,8 +181,8 @@ const input = z.strictObject({
   limit: z.int().min(1).max(5000).default(200).describe("Maximum number of paths."),
 });
 
-export function globAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const globAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "glob",
     description:
       "Find files by name pattern. .git and node_modules are skipped unless the pattern names them. To find files by content, use grep.",
@@ -192,7 +191,6 @@ export function globAction(root: FileRoot): Action {
     examples: [{ args: { pattern: "**/*.md" } }, { args: { pattern: "*.{test,spec}.ts", path: "src/core" } }],
     run: (args, { signal }) => glob(root, args, signal),
   });
-}
 
 async function glob(root: FileRoot, { pattern, path, limit }: z.output<typeof input>, signal: AbortSignal) {
   const compiled = compileGlob(pattern);

@@ -124,8 +124,8 @@ const input = z.strictObject({
   limit: z.int().min(1).max(1000).default(100).describe("Maximum number of matches."),
 });
 
-export function grepAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const grepAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "grep",
     description:
       "Find text inside files: search their content for a pattern. Returns the lines, counted from 0 as in read. .git and node_modules are skipped unless glob names them. To find files by name, use glob.",
@@ -137,7 +137,6 @@ export function grepAction(root: FileRoot): Action {
     ],
     run: (args, { signal }) => grep(root, args, signal),
   });
-}
 
 async function grep(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const search = new FileSearch(compile(args), args);
@@ -177,12 +176,11 @@ async function isFile(place: ResolvedPath): Promise<boolean> {
   return withParentFolder(place, async (folder, name) => !(await statEntry(folder, name, place.path))?.isDirectory());
 }
 
-async function searchOneFile(place: ResolvedPath, search: FileSearch, signal: AbortSignal): Promise<Counts> {
-  return withFile(place, async (file) => {
+const searchOneFile = async (place: ResolvedPath, search: FileSearch, signal: AbortSignal): Promise<Counts> =>
+  withFile(place, async (file) => {
     await search.file(place.path, file, signal);
     return { searched: 1, skipped: 0, isIncomplete: false };
   });
-}
 
 async function searchFolder(
   root: FileRoot,

@@ -137,8 +137,8 @@ export async function withFile<T>(place: ResolvedPath, work: (file: OpenFile) =>
 }
 
 /** Opens a regular file. Does not wait for the other end of a pipe, and does not follow a link. */
-export async function openEntry(folder: OpenFolder, name: string, shown: string): Promise<OpenFile> {
-  return explainFsErrors(shown, "read", async () => {
+export const openEntry = async (folder: OpenFolder, name: string, shown: string): Promise<OpenFile> =>
+  explainFsErrors(shown, "read", async () => {
     const handle = await open(folder.at(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const stats = await handle.stat();
@@ -150,7 +150,6 @@ export async function openEntry(folder: OpenFolder, name: string, shown: string)
       throw thrown;
     }
   });
-}
 
 /** The stats of the entry itself, without following a link. Undefined: there is none. */
 export async function statEntry(folder: OpenFolder, name: string, shown: string): Promise<Stats | undefined> {
@@ -168,8 +167,7 @@ export function requireRegular(stats: Stats, shown: string): void {
   throw new QmError("path_refused", `${quoteName(shown)} is a link, a device or a pipe, not a regular file`);
 }
 
-function folderError(shown: string): QmError {
-  return new QmError("conflict", `${quoteName(shown)} is a folder, not a file`, {
+const folderError = (shown: string): QmError =>
+  new QmError("conflict", `${quoteName(shown)} is a folder, not a file`, {
     hint: "List it to see the files in it.",
   });
-}

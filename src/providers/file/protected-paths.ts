@@ -168,18 +168,14 @@ export class ProtectedPaths {
 
 export const NO_PROTECTED_PATHS = new ProtectedPaths([]);
 const HINT = "No action can reach it. Work on other files, or ask the operator to change it.";
+const protectedPathError = (shown: string): QmError =>
+  new QmError("path_refused", `${quoteName(shown)} is protected by Quartermaster`, { hint: HINT });
 
-function protectedPathError(shown: string): QmError {
-  return new QmError("path_refused", `${quoteName(shown)} is protected by Quartermaster`, { hint: HINT });
-}
-
-function readDiskEntry(path: string): DiskEntry {
-  // An entry that cannot be read is compared by its path only.
-  return toDiskEntry(
+const readDiskEntry = (path: string): DiskEntry =>
+  toDiskEntry(
     path,
     attempt(() => lstatSync(path, { bigint: true, throwIfNoEntry: false })),
   );
-}
 
 function toDiskEntry(path: string, stats: BigIntStats | undefined): DiskEntry {
   if (stats === undefined || stats.ino === 0n) return { path, stats, id: undefined };

@@ -153,8 +153,8 @@ const input = z.strictObject({
     .describe("Bytes of the first line to skip: next_byte_offset of the last result."),
 });
 
-export function readAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const readAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "read",
     description:
       "Read a text file, whole or some of its lines. A long file comes in slices: continue at next_offset. To find text in files, use grep; to see a folder, list.",
@@ -166,7 +166,6 @@ export function readAction(root: FileRoot): Action {
     ],
     run: (args, { signal }) => read(root, args, signal),
   });
-}
 
 async function read(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const place = await resolveFilePath(root, args.path);

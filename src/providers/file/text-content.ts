@@ -4,10 +4,7 @@ import type { OpenFile } from "./open-file.ts";
 
 export const HEAD_BYTES = 8192;
 export const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
-
-export function startsWithBom(bytes: Buffer): boolean {
-  return bytes.subarray(0, BOM.length).equals(BOM);
-}
+export const startsWithBom = (bytes: Buffer): boolean => bytes.subarray(0, BOM.length).equals(BOM);
 
 /** Whether the first bytes of a file are UTF-8 without NUL. The last character may be incomplete unless `isWhole`. */
 export function isText(head: Buffer, isWhole: boolean): boolean {
@@ -20,12 +17,11 @@ export function isText(head: Buffer, isWhole: boolean): boolean {
   }
 }
 
-export function notTextError(shown: string, size: number): QmError {
-  return new QmError("unsupported_content", `${quoteName(shown)} is not UTF-8 text (${size} bytes)`, {
+export const notTextError = (shown: string, size: number): QmError =>
+  new QmError("unsupported_content", `${quoteName(shown)} is not UTF-8 text (${size} bytes)`, {
     details: { bytes: size },
     hint: "Only text can be read or edited here. Convert the file, or pass its path to an action that accepts binary files.",
   });
-}
 
 /** Encodes a text. Refuses lone surrogates, which would become another character. */
 export function encodeText(text: string, what: string): Buffer {
@@ -75,6 +71,4 @@ export async function* readLineBlocks(
 }
 
 // A line end is never inside a character, so whole lines can be decoded together.
-function decodeLines(bytes: Buffer): readonly string[] {
-  return bytes.toString("utf8").replace(/\r$/, "").split(/\r?\n/);
-}
+const decodeLines = (bytes: Buffer): readonly string[] => bytes.toString("utf8").replace(/\r$/, "").split(/\r?\n/);

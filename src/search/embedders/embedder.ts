@@ -17,9 +17,8 @@ export function toUnitVectors(
   return { vectors };
 }
 
-function isNumbers(value: unknown): value is ArrayLike<unknown> {
-  return (Array.isArray(value) || value instanceof Float32Array) && value.length > 0;
-}
+const isNumbers = (value: unknown): value is ArrayLike<unknown> =>
+  (Array.isArray(value) || value instanceof Float32Array) && value.length > 0;
 
 function toUnitVector(numbers: ArrayLike<unknown>): Float32Array | undefined {
   let squares = 0;
@@ -54,8 +53,5 @@ export type ChosenEmbedder =
   | { readonly unavailable: string; readonly hint: string }
   | { readonly off: true };
 
-export function embedderError(thrown: unknown): QmError {
-  return thrown instanceof QmError
-    ? thrown
-    : new QmError("embedder_failed", getErrorMessage(thrown), { cause: thrown });
-}
+export const embedderError = (thrown: unknown): QmError =>
+  thrown instanceof QmError ? thrown : new QmError("embedder_failed", getErrorMessage(thrown), { cause: thrown });

@@ -108,12 +108,11 @@ async function loadExtractor(modelPath: string, modules: ModuleLoader): Promise<
   return pipeline("feature-extraction", resolve(modelPath), { dtype: "q8", device: "cpu", local_files_only: true });
 }
 
-function modelError(message: string, cause?: unknown): QmError {
-  return new QmError("embedder_failed", message, {
+const modelError = (message: string, cause?: unknown): QmError =>
+  new QmError("embedder_failed", message, {
     hint: `Check that the folder has the files of an ONNX model such as ${MODEL}, and that ${PACKAGE} works.`,
     cause,
   });
-}
 
 const require = createRequire(import.meta.url);
 

@@ -165,9 +165,8 @@ async function postJson(endpoint: EmbeddingEndpoint, body: unknown, signal: Abor
 }
 
 /** Names the endpoint without the query of its URL, which may hold a key. */
-function endpointError({ url }: EmbeddingEndpoint, what: string, hint: string): QmError {
-  return new QmError("embedder_failed", `the embedding endpoint ${url.origin}${url.pathname} ${what}`, { hint });
-}
+const endpointError = ({ url }: EmbeddingEndpoint, what: string, hint: string): QmError =>
+  new QmError("embedder_failed", `the embedding endpoint ${url.origin}${url.pathname} ${what}`, { hint });
 
 async function attempt(endpoint: EmbeddingEndpoint, body: unknown, signal: AbortSignal): Promise<PostResult> {
   const { url, apiKey } = endpoint;

@@ -10,10 +10,8 @@ import { detectVerbs } from "./tokenize.ts";
 
 /** Comes before a comma-separated list of names. */
 const SELECT_PREFIX = "select:";
-
-export function isSelection(query: string): boolean {
-  return query.slice(0, SELECT_PREFIX.length).toLowerCase() === SELECT_PREFIX;
-}
+export const isSelection = (query: string): boolean =>
+  query.slice(0, SELECT_PREFIX.length).toLowerCase() === SELECT_PREFIX;
 
 export interface LexicalResult {
   readonly hits: readonly Hit[];
@@ -30,10 +28,8 @@ export interface LexicalIndex {
 }
 
 const NAMES_PER_STEP = 512;
-
-export function createLexicalIndex(actions: readonly Action[], previous?: LexicalIndex): LexicalIndex {
-  return runToEnd(lexicalIndexSteps(actions, previous));
-}
+export const createLexicalIndex = (actions: readonly Action[], previous?: LexicalIndex): LexicalIndex =>
+  runToEnd(lexicalIndexSteps(actions, previous));
 
 /**
  * Builds an index in steps. Action objects that `previous` knows are not analysed again. With `prepare` it also builds the

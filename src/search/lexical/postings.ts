@@ -30,9 +30,7 @@ function visitTexts(action: Action, visit: Visit): void {
 }
 
 /** `create_issue` of `mcp__github__create_issue`. */
-export function getShortName({ name }: Action): string {
-  return name.slice(name.lastIndexOf(SEPARATOR) + SEPARATOR.length);
-}
+export const getShortName = ({ name }: Action): string => name.slice(name.lastIndexOf(SEPARATOR) + SEPARATOR.length);
 
 function limitTotal(visit: Visit): Visit {
   let left = DETAILS_LIMIT;

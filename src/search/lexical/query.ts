@@ -120,8 +120,6 @@ function findCandidates(
   return found;
 }
 
-function getUsualWeight(word: string): number {
-  return NUMBER.test(word) ? wordWeights.number : softWords.has(word) ? wordWeights.soft : 1;
-}
-
+const getUsualWeight = (word: string): number =>
+  NUMBER.test(word) ? wordWeights.number : softWords.has(word) ? wordWeights.soft : 1;
 const NUMBER = /^\p{N}+$/u;

@@ -81,9 +81,7 @@ function splitDigits(part: string): readonly string[] {
   return letters === undefined || digits === undefined ? [part] : [letters, digits];
 }
 
-export function stemWord(word: string): string {
-  return /^[a-z]{3,}$/.test(word) ? stemmer(word) : word;
-}
+export const stemWord = (word: string): string => (/^[a-z]{3,}$/.test(word) ? stemmer(word) : word);
 
 /** Removes compatibility forms and accents: ｆ → f, é → e. Keeps marks that make another letter, as in が. */
 function foldAccents(text: string): string {

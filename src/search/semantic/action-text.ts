@@ -20,13 +20,12 @@ export function toEmbeddedText({ name, description, tags, inputSchema }: Action)
 }
 
 /** `mcp__github__createIssue` → mcp github create issue. */
-function splitName(name: string): string {
-  return name
+const splitName = (name: string): string =>
+  name
     .replace(/(\p{Ll})(\p{Lu})/gu, "$1 $2")
     .replace(/[^\p{L}\p{N}\p{M}]+/gu, " ")
     .trim()
     .toLowerCase();
-}
 
 const hashCache = new WeakMap<Action, string>();
 
