@@ -9,11 +9,6 @@ import {
   bindList,
   createWriteTag,
   matchTexts,
-  optionalField,
-  readIntactRows,
-  readJsonObject,
-  readKnownText,
-  readTexts,
   type Sql,
   type SqlQuery,
   type SqlRow,
@@ -21,6 +16,7 @@ import {
   toStorableText,
   whereAll,
 } from "./sql.ts";
+import { optionalField, readIntactRows, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
 
 const DEFAULT_LIMIT = 100;
 /** Each row may hold long arguments, so few are read before other work gets its turn. */

@@ -1,7 +1,7 @@
 import type { OwnerScope } from "../infospace/infospace-store.ts";
-import { type NoteOrigin, type NoteVisibility, noteVisibilities, type ResourceKind } from "../infospace/note.ts";
+import { type NoteOrigin, type NoteVisibility, noteVisibilities } from "../infospace/note.ts";
 import type { Quota } from "../infospace/quota.ts";
-import { escapeText, formatSources, readOwnerRow, readSources, unescapeColumn } from "./infospace-rows.ts";
+import { escapeText, formatSources, readOwnerRow } from "./infospace-rows.ts";
 import { bindList, type Sql, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 export type Reader = { readonly tx: Sql; readonly now: string };
@@ -119,39 +119,6 @@ export async function pruneReferences(
   }
 }
 
-export type NoteRun = { readonly position: number; readonly note: number; readonly run: number };
-
-/** The longest run. A run that holds a note starts less than this before it, so few rows are searched. */
-export const RUN_LIMIT = 1000;
-
-export function appendNoteToRuns(runs: NoteRun[], note: number): void {
-  const last = runs.at(-1);
-  if (last !== undefined && last.note + last.run === note && last.run < RUN_LIMIT) {
-    runs[runs.length - 1] = { ...last, run: last.run + 1 };
-  } else {
-    runs.push({ position: last === undefined ? 0 : last.position + last.run, note, run: 1 });
-  }
-}
-
-export const runHasNote = sql`n.id >= m.note and n.id < m.note + m.run`;
-
-/** Selects the ids of the notes in one version of a collection, or in all versions. */
-export function selectNoteIds(collection: number, version?: number): SqlQuery {
-  const only = version === undefined ? sql`` : sql`and m.version = ${version}`;
-  return sql`
-    select n.id from members m join notes n on ${runHasNote} where m.collection = ${collection} ${only}`;
-}
-
-/** The collections that hold a note in their newest version. `places` is how often the note is in it. */
-export async function findNoteHolders({ tx }: Change, note: number) {
-  const rows = await tx.all(sql`
-    select c.id, c.owner, count(*) as places
-    from members m join collections c on c.id = m.collection and c.version = m.version
-    where m.note > ${note - RUN_LIMIT} and m.note <= ${note} and m.note + m.run > ${note}
-    group by c.id, c.owner`);
-  return rows.map((row) => ({ collection: Number(row.id), owner: Number(row.owner), places: Number(row.places) }));
-}
-
 /** Lets the notes expire not before that time, or never if `expiresAt` is undefined. */
 export async function extendExpiry(change: Change, ids: SqlQuery, expiresAt: string | undefined): Promise<void> {
   const sooner = expiresAt === undefined ? sql`` : sql`and n.expires_at < ${expiresAt}`;
@@ -183,51 +150,4 @@ export async function widenReach(change: Change, ids: SqlQuery, reach: NoteVisib
           and o.actor = ${escapeText(who.actor)})`);
   }
   await pruneReferences(change, { owners: new Set(before.map((row) => Number(row.owner))) });
-}
-
-/** How long the sources of a waiting call are stored. Approvals expire long before. */
-const HELD_MS = 90 * 86_400_000;
-
-export async function readHeldSources(tx: Sql, callId: string): Promise<readonly string[]> {
-  const [row] = await tx.all(sql`select sources from held_sources where call_id = ${escapeText(callId)}`);
-  return row === undefined ? [] : readSources(row, "sources", "a call");
-}
-
-export async function holdSources(tx: Sql, now: Date, callId: string, sources: readonly string[]): Promise<void> {
-  const all = [...new Set([...(await readHeldSources(tx, callId)), ...sources])].sort();
-  await tx.all(sql`
-    insert into held_sources (call_id, sources, held_at)
-    values (${escapeText(callId)}, ${JSON.stringify(all)}, ${now.toISOString()})
-    on conflict (call_id) do update set sources = excluded.sources, held_at = excluded.held_at`);
-  await tx.all(sql`delete from held_sources where held_at < ${new Date(now.getTime() - HELD_MS).toISOString()}`);
-}
-
-/**
- * Records more actions that a note or collection has data from. Collections that hold the note in any version get them too:
- * a caller that may use a collection may use everything in it.
- */
-export async function addSources(
-  change: Change,
-  { kind, id }: { readonly kind: ResourceKind; readonly id: number },
-  actions: Iterable<string>,
-): Promise<void> {
-  const { tx } = change;
-  const table = kind === "note" ? sql`notes` : sql`collections`;
-  const [row] = await tx.all(sql`
-    select o.action, o.sources as origin_sources, r.sources
-    from ${table} r join origins o on o.id = r.origin where r.id = ${id}`);
-  if (row === undefined) return;
-  const own = readSources(row, "sources", kind);
-  const known = new Set([unescapeColumn(row, "action", kind), ...readSources(row, "origin_sources", kind), ...own]);
-  const missing = [...new Set(actions)].filter((action) => !known.has(action));
-  if (missing.length === 0) return;
-  await tx.all(sql`update ${table} set sources = ${formatSources([...own, ...missing].sort())} where id = ${id}`);
-  await touchOwners(change, sql`select owner from ${table} where id = ${id}`);
-  if (kind === "collection") return;
-  const holders = await tx.all(sql`
-    select distinct m.collection from members m
-    where m.note > ${id - RUN_LIMIT} and m.note <= ${id} and m.note + m.run > ${id}`);
-  for (const { collection } of holders) {
-    await addSources(change, { kind: "collection", id: Number(collection) }, missing);
-  }
 }

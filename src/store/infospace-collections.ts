@@ -2,7 +2,6 @@ import type { NewCollection, Retention, SaveRequest } from "../infospace/infospa
 import { type Collection, listSources, type NoteFacts, type NoteOrigin } from "../infospace/note.ts";
 import { NOTE_OVERHEAD, type QuotaAmount } from "../infospace/quota.ts";
 import {
-  addSources,
   allocateIds,
   type Change,
   ensureOrigin,
@@ -11,24 +10,22 @@ import {
   pruneReferences,
   type Reader,
   RemovedReferences,
-  RUN_LIMIT,
-  selectNoteIds,
   touchCollection,
   touchOwners,
   widenReach,
 } from "./infospace-changes.ts";
-import { dropCollection } from "./infospace-removal.ts";
 import {
   collectionColumns,
   collectionNotExpired,
   collectionTables,
-  escapeText,
   noteColumns,
   noteNotExpired,
   noteTables,
-  readCollectionRow,
-  readNoteFactsRow,
-} from "./infospace-rows.ts";
+} from "./infospace-columns.ts";
+import { dropCollection } from "./infospace-removal.ts";
+import { escapeText, readCollectionRow, readNoteFactsRow } from "./infospace-rows.ts";
+import { RUN_LIMIT, selectNoteIds } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
 import { type SqlRow, sql } from "./sql.ts";
 

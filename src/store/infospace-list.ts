@@ -1,29 +1,19 @@
 import type { InfospaceStore, OwnerScope, ResourceQuery } from "../infospace/infospace-store.ts";
 import { type Collection, type NoteFacts, type NoteOrigin, noteVisibilities } from "../infospace/note.ts";
-import { ownerKey, type Reader, runHasNote } from "./infospace-changes.ts";
+import { ownerKey, type Reader } from "./infospace-changes.ts";
 import {
   collectionColumns,
   collectionNotExpired,
   collectionTables,
-  escapeText,
   noteColumns,
   noteNotExpired,
   noteTables,
   originColumns,
-  readCollectionRow,
-  readNoteFactsRow,
-  readOriginRow,
-} from "./infospace-rows.ts";
-import {
-  bindList,
-  joinQueries,
-  matchTexts,
-  readIntactRows,
-  type SqlQuery,
-  type SqlRow,
-  splitIntoBatches,
-  sql,
-} from "./sql.ts";
+} from "./infospace-columns.ts";
+import { escapeText, readCollectionRow, readNoteFactsRow, readOriginRow } from "./infospace-rows.ts";
+import { runHasNote } from "./infospace-runs.ts";
+import { bindList, joinQueries, matchTexts, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
+import { readIntactRows } from "./sql-rows.ts";
 
 type CountQuery = Omit<ResourceQuery, "limit" | "before">;
 type ContentScope = OwnerScope | { readonly collection: number };

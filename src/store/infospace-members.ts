@@ -8,29 +8,13 @@ import {
   mergeSources,
   type NoteOrigin,
 } from "../infospace/note.ts";
-import {
-  addSources,
-  appendNoteToRuns,
-  type Change,
-  extendExpiry,
-  type NoteRun,
-  type Reader,
-  RUN_LIMIT,
-  runHasNote,
-  touchCollection,
-  widenReach,
-} from "./infospace-changes.ts";
+import { type Change, extendExpiry, type Reader, touchCollection, widenReach } from "./infospace-changes.ts";
 import { readCollection } from "./infospace-collections.ts";
+import { collectionNotExpired, contentColumns, fileTable, noteNotExpired } from "./infospace-columns.ts";
 import { insertNotes } from "./infospace-notes.ts";
-import {
-  collectionNotExpired,
-  contentColumns,
-  fileTable,
-  noteNotExpired,
-  readItemRow,
-  readSources,
-  unescapeColumn,
-} from "./infospace-rows.ts";
+import { readItemRow, readSources, unescapeColumn } from "./infospace-rows.ts";
+import { appendNoteToRuns, type NoteRun, RUN_LIMIT, runHasNote } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
 import { charge, toPayer } from "./infospace-usage.ts";
 import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 

@@ -1,14 +1,8 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { ResourceKind } from "../infospace/note.ts";
-import {
-  type Change,
-  findNoteHolders,
-  pruneReferences,
-  RemovedReferences,
-  RUN_LIMIT,
-  touchOwners,
-} from "./infospace-changes.ts";
-import { collectionNotExpired, noteNotExpired } from "./infospace-rows.ts";
+import { type Change, pruneReferences, RemovedReferences, touchOwners } from "./infospace-changes.ts";
+import { collectionNotExpired, noteNotExpired } from "./infospace-columns.ts";
+import { findNoteHolders, RUN_LIMIT } from "./infospace-runs.ts";
 import { releaseCollection, releaseNotes, releaseRows } from "./infospace-usage.ts";
 import { bindList, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 

@@ -10,7 +10,8 @@ import {
 } from "../infospace/quota.ts";
 import type { Change } from "./infospace-changes.ts";
 import { escapeText, unescapeColumn } from "./infospace-rows.ts";
-import { bindList, joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+import { bindList, joinQueries, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+import { optionalField } from "./sql-rows.ts";
 
 /** The scope that a note or collection counts for while it exists. Escaped as in the columns. */
 type Payer = { readonly tenant: string; readonly user: string; readonly session: string };

@@ -1,6 +1,7 @@
 import type { JsonObject } from "../core/json.ts";
 import type { RegistryStore, RegistrySyncState } from "../mcp/install/registry-store.ts";
-import { joinQueries, optionalField, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
+import { joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
+import { optionalField } from "./sql-rows.ts";
 
 /** Copies of registries in SQL: one row per server, and one for the sync state. */
 export const createSqlRegistryStore = (db: Sql): RegistryStore => ({
