@@ -25,10 +25,7 @@ type FilledTokens = { readonly filled: readonly string[]; readonly unknown: read
 export interface Anchors {
   /** Fills the output of a model. Rejects with `too_large` if the text would grow too much, and if the store fails. */
   render(caller: Caller, text: string): Promise<FilledTokens & { readonly text: string }>;
-  /**
-   * Fills the arguments of a call: a text that is one token becomes the value, a token within a text becomes text.
-   * Returns arguments without tokens unchanged, and does not read the store. Rejects as `render` does.
-   */
+  /** Fills arguments: a text that is one token becomes its value. Without tokens it does not read the store. */
   fill(caller: Caller, args: unknown): Promise<FilledTokens & { readonly args: unknown }>;
 }
 

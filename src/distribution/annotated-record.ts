@@ -33,10 +33,7 @@ export function includesDestination(words: readonly Destination[], destination: 
 
 const compositions = ["anchored", "validated", "narrative"] as const;
 
-/**
- * How a model may use a value: `anchored`, it gets a token instead of the value; `validated`, it must repeat the value
- * exactly; `narrative`, it may paraphrase.
- */
+/** `anchored`: a model gets a token. `validated`: it must repeat the value exactly. `narrative`: it may paraphrase. */
 export type Composition = (typeof compositions)[number];
 
 /** The treatment of one field, and of everything below it. */

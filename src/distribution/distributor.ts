@@ -52,10 +52,7 @@ interface ResultContext {
 export type DistributedResult = { readonly data: unknown; readonly forModel: Json; readonly audit: Json };
 
 export interface Distributor {
-  /**
-   * Sends each destination a copy of its view. Waits only for the view of the model. A failing destination is reported
-   * and does not affect the others. Rejects with `invalid_output`, and sends nothing, if the record is not JSON.
-   */
+  /** Sends each destination its view, waiting only for the model's. Rejects with `invalid_output` if it is not JSON. */
   distribute(result: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult>;
   close(): Promise<void>;
 }

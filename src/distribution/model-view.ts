@@ -122,10 +122,7 @@ function collectTexts(value: Json, withNames = false): readonly string[] {
   return leaves;
 }
 
-/**
- * Returns a copy of the view that a host returned for the model. Throws `invalid_output` if it is not JSON, has a withheld
- * field, or contains a withheld value that the original view does not contain.
- */
+/** Copies a host's view for the model. Throws `invalid_output` if it is not JSON or adds something withheld. */
 export function checkModelAnswer(answer: unknown, record: Json, rules: RuleNode, own: AnchoredView): Json {
   if (typeof answer === "function" || typeof answer === "symbol") throw answerError("is not JSON");
   const text = stringifyRecord(answer);

@@ -102,10 +102,7 @@ const isList = (value: readonly Json[] | JsonObject): value is readonly Json[] =
 
 type MissingValue = { readonly path: FieldPath; readonly value: Json };
 
-/**
- * Finds the `validated` values of a record that a text does not contain exactly: texts as they are, other values as JSON,
- * numbers not as part of another. Throws `invalid_output` if the record is not JSON.
- */
+/** Finds the `validated` values that a text does not contain exactly. Throws `invalid_output` if it is not JSON. */
 export function findMissingValues(text: string, annotated: AnnotatedRecord<unknown>): readonly MissingValue[] {
   const missing: MissingValue[] = [];
   const check: FieldTreatment = ({ path, treatment }, inner) => {

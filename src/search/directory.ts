@@ -46,10 +46,7 @@ export interface Directory {
 
 type FilledGroup = Omit<DirectoryGroup, "actions"> & { readonly held: readonly Action[] };
 
-/**
- * Groups the actions of a caller for a prompt: configured groups first, then one per world, then one per namespace, each
- * with some names. Omitted actions are counted, so that the reader knows there is more to search for.
- */
+/** Configured groups first, then by world, then by namespace. Omitted actions are counted: there is more to find. */
 export function renderDirectory(actions: readonly Action[], options: DirectoryOptions): Directory {
   const { filled, rest } = fillDefinedGroups(actions, options.groups);
   const groups = options.defaultGroups ? [...filled, ...groupByWorld(rest), ...groupByNamespace(rest)] : filled;

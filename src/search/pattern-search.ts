@@ -3,10 +3,7 @@ import { CASE_INSENSITIVE, LinearPattern, MULTILINE } from "../core/linear-patte
 import { WORK_LIMIT, WorkExceeded } from "../core/work-budget.ts";
 import type { Hit, HitOptions, Searchable } from "./hits.ts";
 
-/**
- * `complete` is false if the work limit was reached before all visible actions were searched. `unreadable` completes a
- * sentence that begins with "the pattern".
- */
+/** `complete`: the work limit was not reached. `unreadable` completes a sentence that begins with "the pattern". */
 type PatternResult = { readonly hits: readonly Hit[]; readonly complete: boolean } | { readonly unreadable: string };
 
 export const PATTERN_LIMIT = 256;

@@ -64,10 +64,7 @@ const toNewLine = ({ session, type, at, actor, tenant, turn, user, person, data 
   data: canonicalJson(data),
 });
 
-/**
- * Reserves places in each session's chain and returns where the chains ended before. Writing the counts first makes other
- * writers of these sessions wait, on engines with concurrent writers.
- */
+/** Returns where the chains ended. Writing the counts first makes concurrent writers of these sessions wait. */
 async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, { seq: number; hash: string }>> {
   const counts = new Map<string, number>();
   for (const { session } of lines) counts.set(session, (counts.get(session) ?? 0) + 1);

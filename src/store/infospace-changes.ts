@@ -14,10 +14,7 @@ export interface Change extends Reader {
   readonly quota: Quota | undefined;
 }
 
-/**
- * Runs one change at a time, also on engines with concurrent writers: the first statement makes the next change wait, so
- * the rows that a change has read stay the same until it ends.
- */
+/** One change at a time: its first statement makes the next one wait, so rows that were read stay the same. */
 export const runChange = <T>(
   db: Sql,
   now: () => Date,

@@ -18,10 +18,7 @@ import { addSources } from "./infospace-sources.ts";
 import { charge, toPayer } from "./infospace-usage.ts";
 import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-/**
- * Items of a collection, in rows of one run each. A position belongs to one note for good and stays empty when the note is
- * removed, so a reader that goes on after the last position misses nothing. The next version counts from 0 again.
- */
+/** A position belongs to one note for good and stays empty without it, so a reader of pages misses nothing. */
 export async function readCollectionItems(
   { tx, now }: Reader,
   id: number,

@@ -105,10 +105,7 @@ export async function removeExpired(change: Change, at: string): Promise<Removal
   return { notes: notes.reduce((sum, { n }) => sum + Number(n), orphans), collections: collections.length };
 }
 
-/**
- * Removes a collection, and the notes of all its versions that match `which` and that no other collection holds. Returns
- * the number of removed notes.
- */
+/** Removes a collection and its notes that match `which` and no other collection holds. Returns how many notes. */
 export async function dropCollection(
   change: Change,
   id: number,

@@ -14,10 +14,7 @@ import {
 import type { SqlRow } from "./sql.ts";
 import { damagedRowError, optionalField, readJsonObject, readKnownText } from "./sql-rows.ts";
 
-/**
- * Escapes a text as in JSON, without the quotes. Unlike `toStorableText` it keeps different texts different, so that two
- * owners whose names have lone surrogates are not taken for one.
- */
+/** Escapes as in JSON, without quotes. Unlike `toStorableText`, different texts stay different: owners depend on it. */
 export function escapeText(text: string): string;
 export function escapeText(text: string | undefined): string | null;
 export function escapeText(text: string | undefined): string | null {

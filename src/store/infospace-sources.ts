@@ -21,10 +21,7 @@ export async function holdSources(tx: Sql, now: Date, callId: string, sources: r
   await tx.all(sql`delete from held_sources where held_at < ${new Date(now.getTime() - HELD_MS).toISOString()}`);
 }
 
-/**
- * Records more actions that a note or collection has data from. Collections that hold the note in any version get them too:
- * a caller that may use a collection may use everything in it.
- */
+/** Adds sources, also to all collections that hold the note: who may use a collection may use all in it. */
 export async function addSources(
   change: Change,
   { kind, id }: { readonly kind: ResourceKind; readonly id: number },

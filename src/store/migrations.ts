@@ -172,10 +172,7 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/**
- * Migrates a store in one transaction, so that other processes that open it wait. Throws `store_failed` if the store is
- * newer than this program.
- */
+/** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */
 export async function migrate(db: SqlDriver, steps: readonly Migration[] = migrations): Promise<void> {
   await db.transaction(async (tx) => {
     const version = await readSchemaVersion(tx);

@@ -11,10 +11,7 @@ import { withFile, withParentFolder } from "./open-file.ts";
 import { BOM, encodeText, isText, notTextError, startsWithBom } from "./text-content.ts";
 import { requireFits, requireWritable, sha256 } from "./write.ts";
 
-/**
- * Finds the positions of `needle`, also overlapping ones, in linear time (Knuth, Morris and Pratt): `indexOf` takes minutes
- * on hostile texts. `needle` must not be empty.
- */
+/** Finds `needle` (not empty), also overlapping, in linear time (KMP): `indexOf` takes minutes on hostile texts. */
 export function* findOccurrences(text: string, needle: string): Generator<number> {
   const borders = computeBorders(needle);
   let matched = 0;
@@ -147,10 +144,7 @@ export function replaceText(text: string, strings: EditStrings, shown: string, m
   return { text: pieces.join(""), replaced: starts.length };
 }
 
-/**
- * Returns both strings with the line ends of the file, or undefined if the old one does not occur. Models write LF, which
- * must match in a CRLF file and must not mix the line ends.
- */
+/** Adapts both strings to the line ends of the file: models write LF. Undefined: the old one does not occur. */
 function matchLineEnds(text: string, { old_string, new_string }: EditStrings): readonly [string, string] | undefined {
   const withLineEnd = (end: string) => [old_string.replace(/\r?\n/g, end), new_string.replace(/\r?\n/g, end)] as const;
   const isAllCrlf = text.includes("\r\n") && !/(?:^|[^\r])\n/.test(text);

@@ -116,10 +116,7 @@ const PARTS_LIMIT = 128;
 const NAME_BYTES = 255;
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])$/i;
 
-/**
- * Resolves a path. Throws `path_refused` if it is or leads outside the root, or is protected. The path may change before it
- * is used: only `openFolder` makes sure that it did not.
- */
+/** Throws `path_refused` outside the root or if protected. Only `openFolder` detects a change before the use. */
 export async function resolveFilePath(root: FileRoot, text: string): Promise<ResolvedPath> {
   const realRoot = await resolveRealRoot(root);
   const place = await followLinks(realRoot, parsePathParts([root.path, realRoot], text), root.protectedPaths(realRoot));
@@ -127,10 +124,7 @@ export async function resolveFilePath(root: FileRoot, text: string): Promise<Res
   return place;
 }
 
-/**
- * Resolves the folder and the name of an entry that is to be deleted: a link in the last part is not followed. Throws
- * `path_refused` also if the entry leads to a protected path.
- */
+/** For a deletion: does not follow a link in the last part. Throws `path_refused` if it leads to a protected path. */
 export async function resolveFileEntry(
   root: FileRoot,
   text: string,

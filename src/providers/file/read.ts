@@ -30,10 +30,7 @@ interface FileSlice {
   readonly sha256?: string;
 }
 
-/**
- * Reads lines `offset` to `offset + limit` with their line ends, at most `maxBytes`. The slice ends after a whole line, or
- * after a whole character if one line does not fit. The slices that follow `next` make up the file.
- */
+/** Ends after a whole line, or a whole character if one line does not fit. All slices together make up the file. */
 async function readSlice(handle: FileHandle, wanted: FileSliceRequest, signal: AbortSignal): Promise<FileSlice> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
   const hash = createHash("sha256");

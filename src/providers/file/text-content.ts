@@ -35,10 +35,7 @@ const NEWLINE = 0x0a;
 
 type LineBlock = { readonly lines: readonly string[]; readonly cut: number };
 
-/**
- * Reads the lines of a file in blocks, with memory for one chunk and one line. Throws `unsupported_content` if the file is
- * not text. Leaves out content that is appended during the read.
- */
+/** Holds one chunk and one line. Throws `unsupported_content` if it is not text. Leaves out what is appended. */
 export async function* readLineBlocks(
   { handle, stats }: OpenFile,
   shown: string,

@@ -40,10 +40,7 @@ export interface Embedder {
   readonly fingerprint: string;
   /** The cosine below which two texts are unrelated. Default: 0.25. */
   readonly floor?: number;
-  /**
-   * Returns one vector per text, in order, all of one dimension and of unit length (or zero). May retry documents, but
-   * not a query, which must be fast.
-   */
+  /** One vector per text, in order, of unit length or zero. May retry documents, but not a query. */
   embed(texts: readonly string[], purpose: "query" | "document", signal: AbortSignal): Promise<readonly Float32Array[]>;
   close?(): Promise<void>;
 }

@@ -20,10 +20,7 @@ export interface LexicalResult {
 }
 
 export interface LexicalIndex {
-  /**
-   * Ranks the visible actions as if there were no others. The query is any text, or `select:` and names with commas
-   * between them.
-   */
+  /** Ranks as if hidden actions did not exist. The query is a text, or `select:` and names with commas. */
   search(query: string, view: Searchable, options: HitOptions): LexicalResult;
 }
 
@@ -31,10 +28,7 @@ const NAMES_PER_STEP = 512;
 export const createLexicalIndex = (actions: readonly Action[], previous?: LexicalIndex): LexicalIndex =>
   runToEnd(lexicalIndexSteps(actions, previous));
 
-/**
- * Builds an index in steps. Action objects that `previous` knows are not analysed again. With `prepare` it also builds the
- * tables for the first search.
- */
+/** Reuses the analysis of actions that `previous` knows. `prepare` also builds the tables for the first search. */
 export function* lexicalIndexSteps(
   actions: readonly Action[],
   previous?: LexicalIndex,
@@ -135,10 +129,7 @@ class WordIndex implements LexicalIndex {
   }
 }
 
-/**
- * A word of several parts is unmatched only if all of its parts are. A similar word counts as a match if there are hits;
- * without hits it would look as if some action had the word.
- */
+/** A word is unmatched if all its parts are. A similar word counts as a match only if there are hits. */
 function listUnmatched(terms: readonly QueryTerm[], hasHits: boolean): readonly string[] {
   const isMatched = ({ found }: QueryTerm): boolean => (found[0]?.likeness ?? 0) >= (hasHits ? 0.01 : 1);
   const matched = new Set(terms.filter(isMatched).map(({ written }) => written));

@@ -25,10 +25,7 @@ export interface LockStore {
 const LEASE_MS = 15_000;
 const POLL_MS = 200;
 
-/**
- * Runs the work while this process holds the lock, or returns the result of `done` if another process did the work. A
- * holder that died or did not renew its lease loses the lock: its signal aborts, and it waits like the others.
- */
+/** Runs the work under a lock, or returns `done` of another process. Its signal aborts when the lease is lost. */
 export async function withBuildLock<T>(
   {
     locks,
@@ -118,10 +115,7 @@ export async function recordVectorUse(store: VectorStore, key: VectorSetKey, { c
   await store.complete(key);
 }
 
-/**
- * Embeds the missing texts of a catalog. One process builds for a model at a time; the others use its vectors. Each batch is
- * stored at once, so that a build after a crash embeds only the rest.
- */
+/** One process builds for a model at a time. Each batch is stored at once, so a crash loses little. */
 export async function buildVectors(
   building: BuildContext,
   contents: CatalogContents,

@@ -26,10 +26,7 @@ export const USE_RECORD_INTERVAL_MS = 24 * 60 * 60 * 1000;
 export interface VectorSet {
   readonly contents: CatalogContents;
   readonly dimensions: number;
-  /**
-   * The visible actions nearest to a vector, best first. A score is the cosine, at least `floor`, and does not depend on
-   * other actions, so that hidden actions do not influence it.
-   */
+  /** Best first, by cosine, at least `floor`. Hidden actions do not influence a score. */
   rank(vector: Float32Array, view: Searchable, options: HitOptions & { readonly floor: number }): readonly Hit[];
 }
 

@@ -18,10 +18,7 @@ const dialect: SqlDialect = { name: "sqlite", identity: sql`integer primary key`
 const LONGEST_PAUSE_MS = 50;
 const YIELD_AFTER_MS = 10;
 
-/**
- * Opens the file at `path`, or `:memory:`. Creates the file and its folder. Several processes may open it. There is one
- * connection, so a statement from outside waits for an open transaction instead of becoming part of it.
- */
+/** Opens or creates `path` or `:memory:`. A statement from outside waits for an open transaction. */
 export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOptions = {}): Promise<SqlDriver> {
   const connection = attempt(() => connectSqlite(path));
   /** How long statements have run since the last yield to the event loop. */
