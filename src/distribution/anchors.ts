@@ -1,7 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { isRecord, type Json } from "../core/json.ts";
-import type { Runtime } from "../core/runtime.ts";
 import {
   canHoldTokens,
   findTokens,
@@ -150,9 +149,9 @@ const RETENTION_MS = 30 * DAY_MS;
 /** Deletes old anchors in the background, at most once a day. Never throws. */
 export function createAnchorPruner(
   store: Pick<AnchorStore, "prune">,
-  now: Runtime["now"],
-  onProblem: (problem: string) => void,
-): () => void {
+  now: () => Date,
+  onProblem: (text: string) => void,
+) {
   let last = Number.NEGATIVE_INFINITY;
   return () => {
     const at = now().getTime();

@@ -157,13 +157,8 @@ export function createDistributor(options: DistributorOptions): Distributor {
   };
 }
 
-function createDestinationView(
-  destination: Destination,
-  { text, annotations }: DeliveryJob,
-  withheld: CheckedDestination | undefined,
-): Json {
-  const rules = buildRules(destination, annotations, withheld);
-  return createPlainView(JSON.parse(text) as Json, rules);
+function createDestinationView(name: Destination, { text, annotations }: DeliveryJob, withheld?: CheckedDestination) {
+  return createPlainView(JSON.parse(text) as Json, buildRules(name, annotations, withheld));
 }
 
 function ignoreErrors(work: () => void): void {

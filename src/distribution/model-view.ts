@@ -24,11 +24,7 @@ const VALUE_LIMIT = 65_536;
 const ATTEMPTS = 3;
 
 /** Creates the view of a model and stores its tokens. Rejects if the store fails. */
-export async function createAnchoredView(
-  value: Json,
-  rules: RuleNode,
-  options: AnchoringOptions,
-): Promise<AnchoredView> {
+export async function createAnchoredView(value: Json, rules: RuleNode, options: AnchoringOptions) {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const issued = createTokenIssuer(options);
     const view = applyRules(value, rules, createTreatment(issued.anchor));

@@ -25,11 +25,7 @@ export interface WithheldFields {
   readonly redact?: readonly FieldPath[] | undefined;
 }
 
-export function buildRules(
-  destination: Destination,
-  annotations: Annotations,
-  { hide, redact }: WithheldFields = {},
-): RuleNode {
+export function buildRules(destination: Destination, annotations: Annotations, { hide, redact }: WithheldFields = {}) {
   const annotated = Object.entries(annotations).flatMap(([path, annotation]) => {
     const treatment = resolveTreatment(destination, annotation);
     return treatment === undefined ? [] : [{ path, treatment, label: annotation.label }];

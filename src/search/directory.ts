@@ -65,13 +65,10 @@ export function renderDirectory(actions: readonly Action[], options: DirectoryOp
   };
 }
 
-function renderGroup(
-  { name, title, trigger, held }: FilledGroup,
-  { maxActionsPerGroup, showCounts }: DirectoryOptions,
-): readonly string[] {
-  const names = held.slice(0, maxActionsPerGroup).map((action) => action.name);
+function renderGroup({ name, title, trigger, held }: FilledGroup, options: DirectoryOptions): readonly string[] {
+  const names = held.slice(0, options.maxActionsPerGroup).map((action) => action.name);
   const cut = held.length - names.length;
-  const head = [name, title, trigger, showCounts || cut > 0 ? formatCount(held.length, "action") : undefined]
+  const head = [name, title, trigger, options.showCounts || cut > 0 ? formatCount(held.length, "action") : undefined]
     .filter((part) => part !== undefined && part !== "")
     .map((part) => toOneLine(String(part)))
     .join(" — ");
@@ -106,10 +103,7 @@ function groupByNamespace(actions: readonly Action[]): readonly FilledGroup[] {
   });
 }
 
-function groupActions(
-  actions: readonly Action[],
-  getKey: (action: Action) => string | undefined,
-): readonly [string, readonly Action[]][] {
+function groupActions(actions: readonly Action[], getKey: (action: Action) => string | undefined) {
   const groups = new Map<string, Action[]>();
   for (const action of actions) {
     const key = getKey(action);

@@ -26,12 +26,10 @@ export const runChange = <T>(
     return work({ tx, revision, quota, now: now().toISOString() });
   });
 
+type IdKind = "note" | "collection" | "origin" | "owner" | "revision";
+
 /** Returns the first of `count` new ids. */
-export async function allocateIds(
-  tx: Sql,
-  kind: "note" | "collection" | "origin" | "owner" | "revision",
-  count: number,
-): Promise<number> {
+export async function allocateIds(tx: Sql, kind: IdKind, count: number): Promise<number> {
   const [row] = await tx.all(sql`update resource_ids set last = last + ${count} where kind = ${kind} returning last`);
   return Number(row?.last) - count + 1;
 }
@@ -67,14 +65,8 @@ export async function ensureOwner(change: Change, reach: NoteVisibility, scope: 
 }
 
 export function ownerKey(reach: NoteVisibility, { tenant = "", user = "", session, actor }: OwnerScope): string {
-  switch (reach) {
-    case "session":
-      return JSON.stringify([reach, tenant, user, session]);
-    case "actor":
-      return JSON.stringify([reach, tenant, user, actor]);
-    case "tenant":
-      return JSON.stringify([reach, tenant]);
-  }
+  if (reach === "tenant") return JSON.stringify([reach, tenant]);
+  return JSON.stringify([reach, tenant, user, reach === "session" ? session : actor]);
 }
 
 /** Marks owners as changed. `ids` is a list or a select of ids. */
@@ -97,10 +89,7 @@ export class RemovedReferences {
 }
 
 /** Marks the owners as changed, and deletes owners and origins that nothing refers to any more. */
-export async function pruneReferences(
-  change: Change,
-  { origins = new Set(), owners }: { readonly origins?: ReadonlySet<number>; readonly owners: ReadonlySet<number> },
-): Promise<void> {
+export async function pruneReferences(change: Change, owners: ReadonlySet<number>, origins = new Set<number>()) {
   for (const ids of splitIntoBatches([...origins])) {
     await change.tx.all(sql`
       delete from origins where id in (${bindList(ids)})
@@ -146,5 +135,5 @@ export async function widenReach(change: Change, ids: SqlQuery, reach: NoteVisib
           and o.tenant = ${escapeText(who.tenant ?? "")} and o.user_id = ${escapeText(who.user ?? "")}
           and o.actor = ${escapeText(who.actor)})`);
   }
-  await pruneReferences(change, { owners: new Set(before.map((row) => Number(row.owner))) });
+  await pruneReferences(change, new Set(before.map((row) => Number(row.owner))));
 }

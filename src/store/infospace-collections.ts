@@ -35,30 +35,20 @@ export async function readCollection({ tx, now }: Reader, id: number): Promise<C
   return row === undefined ? undefined : readCollectionRow(row);
 }
 
-export async function addCollection(
-  change: Change,
-  origin: NoteOrigin,
-  { name, properties }: NewCollection,
-  { reach, expiresAt }: Retention,
-): Promise<number> {
-  const label = properties === undefined ? null : JSON.stringify(properties);
+export async function addCollection(change: Change, origin: NoteOrigin, made: NewCollection, retention: Retention) {
+  const label = made.properties === undefined ? null : JSON.stringify(made.properties);
   await charge(change, toPayer(origin), { notes: 1, bytes: NOTE_OVERHEAD + countCharacters(label) });
   const id = await allocateIds(change.tx, "collection", 1);
   const from = await ensureOrigin(change, origin);
-  const owner = await ensureOwner(change, reach, origin);
+  const owner = await ensureOwner(change, retention.reach, origin);
   await change.tx.all(sql`
     insert into collections (id, origin, owner, expires_at, complete, version, count, bytes, changed_at, name, properties)
-    values (${id}, ${from}, ${owner}, ${expiresAt ?? null}, 0, 1, 0, 0, ${origin.at}, ${escapeText(name)},
-      ${label})`);
+    values (${id}, ${from}, ${owner}, ${retention.expiresAt ?? null}, 0, 1, 0, 0, ${origin.at},
+      ${escapeText(made.name)}, ${label})`);
   return id;
 }
 
-export async function replaceCollection(
-  change: Change,
-  id: number,
-  by: number,
-  at: string,
-): Promise<Collection | undefined> {
+export async function replaceCollection(change: Change, id: number, by: number, at: string) {
   const { tx } = change;
   const [old, next] = [await readCollection(change, id), await readCollection(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
@@ -119,14 +109,14 @@ async function takeOver(
   await touchOwners(change, sql`select owner from notes where ${parts}`);
   await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await extendExpiry(change, selectNoteIds(id), expiresAt);
-  await addSources(change, { kind: "collection", id }, listSources(next.origin));
+  await addSources(change, "collection", id, listSources(next.origin));
   await touchCollection(change, id);
   const removed = new RemovedReferences();
   await dropCollection(change, next.id, removed, sql`n.part_of is not null`);
   // The rows count for the payer of the collection. They are released first, so that none counts twice.
   await charge(change, toPayer(next.origin), { rows: -moved.rows });
   await charge(change, toPayer(origin), moved);
-  await pruneReferences(change, removed);
+  await pruneReferences(change, removed.owners, removed.origins);
   return readCollection(change, id);
 }
 
@@ -160,7 +150,7 @@ async function saveNote(change: Change, { id, reach, name, at }: SaveRequest): P
     update notes set owner = ${owner}, expires_at = null, part_of = null, changed_at = ${at}
       ${name === undefined ? sql`` : sql`, name = ${escapeText(name)}`}
     where id = ${id}`);
-  await pruneReferences(change, { owners: new Set([Number(before.owner)]) });
+  await pruneReferences(change, new Set([Number(before.owner)]));
   const [row] = await tx.all(find);
   return row === undefined ? undefined : readNoteFactsRow(row);
 }

@@ -16,6 +16,7 @@ import { bindList, joinQueries, matchTexts, type SqlQuery, type SqlRow, splitInt
 import { readIntactRows } from "./sql-rows.ts";
 
 type CountQuery = Omit<ResourceQuery, "limit" | "before">;
+type Allows = (origin: NoteOrigin) => boolean;
 type ContentScope = OwnerScope | { readonly collection: number };
 
 /** How many notes one statement looks at. A statement over all of them would block other callers. */
@@ -65,11 +66,7 @@ export async function readMark({ tx, now }: Reader, of: ContentScope): Promise<s
   return JSON.stringify(rows.map((row) => [row.key, row.revision, row.notes_until, row.collections_until].map(String)));
 }
 
-export async function readContents(
-  reader: Reader,
-  of: ContentScope,
-  allows: (origin: NoteOrigin) => boolean,
-): Promise<ReadonlyMap<number, string>> {
+export async function readContents(reader: Reader, of: ContentScope, allows: Allows) {
   const found = new Map<number, string>();
   const allowed = new Map<string, boolean>();
   for await (const rows of "collection" in of ? pageMembers(reader, of.collection) : pageNotes(reader, of)) {
@@ -111,12 +108,7 @@ async function* pageMembers({ tx, now }: Reader, collection: number): AsyncGener
 }
 
 /** Adds to `allowed` whether the origin of each row is allowed. Asks once for each origin. */
-async function checkOrigins(
-  { tx }: Reader,
-  rows: readonly SqlRow[],
-  allowed: Map<string, boolean>,
-  allows: (origin: NoteOrigin) => boolean,
-): Promise<void> {
+async function checkOrigins({ tx }: Reader, rows: readonly SqlRow[], allowed: Map<string, boolean>, allows: Allows) {
   const unknown = new Map(rows.map((row) => [originKey(row), row] as const).filter(([key]) => !allowed.has(key)));
   for (const batch of splitIntoBatches([...unknown.values()])) {
     const origins = await tx.all(sql`

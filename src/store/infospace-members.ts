@@ -1,13 +1,6 @@
 import { QmError } from "../core/errors.ts";
 import type { InfospaceStore, NewCollectionItem, NewNote } from "../infospace/infospace-store.ts";
-import {
-  type Collection,
-  type CollectionItem,
-  formatHandle,
-  listSources,
-  mergeSources,
-  type NoteOrigin,
-} from "../infospace/note.ts";
+import { formatHandle, listSources, mergeSources, type NoteOrigin } from "../infospace/note.ts";
 import { type Change, extendExpiry, type Reader, touchCollection, widenReach } from "./infospace-changes.ts";
 import { readCollection } from "./infospace-collections.ts";
 import { collectionNotExpired, contentColumns, fileTable, noteNotExpired } from "./infospace-columns.ts";
@@ -18,12 +11,10 @@ import { addSources } from "./infospace-sources.ts";
 import { charge, toPayer } from "./infospace-usage.ts";
 import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
+type ItemQuery = Parameters<InfospaceStore["items"]>[1];
+
 /** A position belongs to one note for good and stays empty without it, so a reader of pages misses nothing. */
-export async function readCollectionItems(
-  { tx, now }: Reader,
-  id: number,
-  { version, from, limit }: Parameters<InfospaceStore["items"]>[1],
-): Promise<readonly CollectionItem[]> {
+export async function readCollectionItems({ tx, now }: Reader, id: number, { version, from, limit }: ItemQuery) {
   const first = Math.max(0, Math.trunc(from));
   const rows = await tx.all(sql`
     select m.position + (n.id - m.note) as position, n.id, n.format, n.bytes, n.hash, ${contentColumns}
@@ -37,12 +28,7 @@ export async function readCollectionItems(
   return rows.map(readItemRow);
 }
 
-export async function findPositions(
-  { tx, now }: Reader,
-  id: number,
-  version: number,
-  notes: readonly number[],
-): Promise<ReadonlyMap<number, number>> {
+export async function findPositions({ tx, now }: Reader, id: number, version: number, notes: readonly number[]) {
   const first = new Map<number, number>();
   for (const batch of splitIntoBatches([...new Set(notes)])) {
     const rows = await tx.all(
@@ -65,11 +51,7 @@ export async function findPositions(
   return first;
 }
 
-export async function readCollectionVersion(
-  { tx, now }: Reader,
-  id: number,
-  version: number,
-): Promise<Pick<Collection, "count" | "bytes"> | undefined> {
+export async function readCollectionVersion({ tx, now }: Reader, id: number, version: number) {
   if (!Number.isSafeInteger(version) || version < 1) return undefined;
   const [row] = await tx.all(sql`
     select count(n.id) as count, coalesce(sum(n.bytes), 0) as bytes
@@ -81,12 +63,7 @@ export async function readCollectionVersion(
   return row === undefined ? undefined : { count: Number(row.count), bytes: Number(row.bytes) };
 }
 
-export async function append(
-  change: Change,
-  id: number,
-  entries: readonly NewCollectionItem[],
-  origin: NoteOrigin,
-): Promise<Collection | undefined> {
+export async function append(change: Change, id: number, entries: readonly NewCollectionItem[], origin: NoteOrigin) {
   const { tx } = change;
   const collection = await readCollection(change, id);
   if (collection === undefined || entries.length === 0) return collection;
@@ -125,7 +102,7 @@ export async function append(
     update collections set count = count + ${entries.length}, bytes = bytes + ${bytes}, changed_at = ${origin.at}
     where id = ${id}`);
   await touchCollection(change, id);
-  await addSources(change, { kind: "collection", id }, [...listSources(origin), ...sources]);
+  await addSources(change, "collection", id, [...listSources(origin), ...sources]);
   return {
     ...collection,
     origin: mergeSources(collection.origin, [...listSources(origin), ...sources]),

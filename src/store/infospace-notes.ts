@@ -118,7 +118,7 @@ export async function replaceNote(
   await tx.all(sql`delete from note_history where note = ${id} and version <= ${version - MAX_VERSIONS}`);
   await tx.all(sql`delete from note_files where note = ${id} and version <= ${version - MAX_VERSIONS}`);
   await touchOwners(change, bindList([Number(before.owner)]));
-  await addSources(change, { kind: "note", id }, sources);
+  await addSources(change, "note", id, sources);
   for (const { collection, owner, places } of await findNoteHolders(change, id)) {
     const more = places * (bytes - Number(before.bytes));
     await tx.all(sql`update collections set bytes = bytes + ${more} where id = ${collection}`);

@@ -24,7 +24,8 @@ export async function holdSources(tx: Sql, now: Date, callId: string, sources: r
 /** Adds sources, also to all collections that hold the note: who may use a collection may use all in it. */
 export async function addSources(
   change: Change,
-  { kind, id }: { readonly kind: ResourceKind; readonly id: number },
+  kind: ResourceKind,
+  id: number,
   actions: Iterable<string>,
 ): Promise<void> {
   const { tx } = change;
@@ -43,7 +44,5 @@ export async function addSources(
   const holders = await tx.all(sql`
     select distinct m.collection from members m
     where m.note > ${id - RUN_LIMIT} and m.note <= ${id} and m.note + m.run > ${id}`);
-  for (const { collection } of holders) {
-    await addSources(change, { kind: "collection", id: Number(collection) }, missing);
-  }
+  for (const { collection } of holders) await addSources(change, "collection", Number(collection), missing);
 }

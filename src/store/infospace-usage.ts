@@ -32,11 +32,8 @@ export const toPayer = ({ tenant = "", user = "", session }: Omit<OwnerScope, "a
 });
 
 /** Adds to the usage of the payer. Throws `quota_exceeded` if it does not fit; the transaction then rolls back. */
-export async function charge(
-  { tx, quota }: Change,
-  payer: Payer,
-  { notes = 0, bytes = 0, rows = 0 }: Partial<QuotaAmount>,
-): Promise<void> {
+export async function charge({ tx, quota }: Change, payer: Payer, amount: Partial<QuotaAmount>): Promise<void> {
+  const { notes = 0, bytes = 0, rows = 0 } = amount;
   if (notes === 0 && bytes === 0 && rows === 0) return;
   const added = quotaScopes.map((scope) => sql`(${bindScopeKey(scope, payer)}, ${notes}, ${bytes}, ${rows})`);
   const used = await tx.all(sql`

@@ -44,12 +44,9 @@ const COMPARED_LINE = 400;
 const MIN_SIMILARITY = 0.4;
 
 /** The line of `text`, counted from 0, that is most similar to the first non-blank line of `wanted`. */
-export function findClosestLine(
-  text: string,
-  wanted: string,
-): { readonly line: number; readonly text: string } | undefined {
+export function findClosestLine(text: string, wanted: string) {
   const pairs = splitLetterPairs(wanted.split("\n").find((line) => line.trim().length > 2) ?? wanted);
-  let best: ReturnType<typeof findClosestLine>;
+  let best: { readonly line: number; readonly text: string } | undefined;
   let bestScore = MIN_SIMILARITY;
   for (const [line, candidate] of text.slice(0, COMPARED_CHARACTERS).split("\n").entries()) {
     const score = compareLetterPairs(pairs, splitLetterPairs(candidate));

@@ -125,10 +125,7 @@ export async function resolveFilePath(root: FileRoot, text: string): Promise<Res
 }
 
 /** For a deletion: does not follow a link in the last part. Throws `path_refused` if it leads to a protected path. */
-export async function resolveFileEntry(
-  root: FileRoot,
-  text: string,
-): Promise<{ folder: ResolvedPath; name: string; path: string }> {
+export async function resolveFileEntry(root: FileRoot, text: string) {
   const realRoot = await resolveRealRoot(root);
   const parts = parsePathParts([root.path, realRoot], text);
   const name = parts.at(-1);
@@ -192,11 +189,7 @@ function stripRoot(roots: readonly string[], text: string): string | undefined {
 const isInsideRoot = (root: string, path: string): boolean =>
   path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 
-async function followLinks(
-  realRoot: string,
-  parts: readonly string[],
-  protectedPaths: ProtectedPaths,
-): Promise<ResolvedPath> {
+async function followLinks(realRoot: string, parts: readonly string[], protectedPaths: ProtectedPaths) {
   const path = parts.length === 0 ? "." : parts.join("/");
   protectedPaths.requireUnprotectedNames(parts, path);
   // One message for all failures of links: the reason would tell what exists outside the root.

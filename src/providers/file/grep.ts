@@ -144,7 +144,7 @@ async function grep(root: FileRoot, args: z.output<typeof input>, signal: AbortS
   if (place.missing.length > 0) throw await pathNotFoundError(place);
   const { searched, skipped, isIncomplete } = (await isFile(place))
     ? await searchOneFile(place, search, signal)
-    : await searchFolder(root, place, args.glob, search, signal);
+    : await grepFolder(root, place, search, signal, args.glob);
   return omitUndefined({
     matches: search.matches,
     truncated: search.isTruncated,
@@ -182,13 +182,7 @@ const searchOneFile = async (place: ResolvedPath, search: FileSearch, signal: Ab
     return { searched: 1, skipped: 0, isIncomplete: false };
   });
 
-async function searchFolder(
-  root: FileRoot,
-  place: ResolvedPath,
-  glob: string | undefined,
-  search: FileSearch,
-  signal: AbortSignal,
-): Promise<Counts> {
+async function grepFolder(root: FileRoot, place: ResolvedPath, search: FileSearch, signal: AbortSignal, glob?: string) {
   // As in other tools, a pattern without a folder matches the name of a file at any depth.
   const filter = compileGlob(glob === undefined ? "**" : glob.includes("/") ? glob : `**/${glob}`);
   return withFolder(place, async (folder) => {

@@ -53,10 +53,7 @@ export async function openFolder(real: string, shown: string, protectedPaths: Pr
 }
 
 /** Runs `work` in the folder of the path, with the name of the path in it. Not for the root. */
-export async function withParentFolder<T>(
-  place: ResolvedPath,
-  work: (folder: OpenFolder, name: string) => Promise<T>,
-): Promise<T> {
+export async function withParentFolder<T>(place: ResolvedPath, work: (folder: OpenFolder, name: string) => Promise<T>) {
   const folder = await openFolder(dirname(place.real), place.path, place.protectedPaths);
   try {
     return await work(folder, basename(place.real));

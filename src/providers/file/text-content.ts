@@ -33,14 +33,8 @@ const CHUNK_BYTES = 128 * 1024;
 const LINE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-type LineBlock = { readonly lines: readonly string[]; readonly cut: number };
-
 /** Holds one chunk and one line. Throws `unsupported_content` if it is not text. Leaves out what is appended. */
-export async function* readLineBlocks(
-  { handle, stats }: OpenFile,
-  shown: string,
-  signal: AbortSignal,
-): AsyncGenerator<LineBlock> {
+export async function* readLineBlocks({ handle, stats }: OpenFile, shown: string, signal: AbortSignal) {
   const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, stats.size));
   let rest: Buffer = Buffer.alloc(0);
   let isCut = false;

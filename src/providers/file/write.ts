@@ -94,10 +94,7 @@ async function hashFile(folder: OpenFolder, name: string, shown: string): Promis
 }
 
 /** Runs `work` in the folder of the file. Creates missing folders, and removes them again if `work` throws. */
-async function withCreatedFolder<T>(
-  place: ResolvedPath,
-  work: (folder: OpenFolder, name: string) => Promise<T>,
-): Promise<T> {
+async function withCreatedFolder<T>(place: ResolvedPath, work: (folder: OpenFolder, name: string) => Promise<T>) {
   const { real, missing, path: shown, protectedPaths } = place;
   let folder = await openFolder(missing.length === 0 ? dirname(real) : real, shown, protectedPaths);
   const opened = [folder];

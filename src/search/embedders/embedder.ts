@@ -1,10 +1,7 @@
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 
 /** Checks and normalizes vectors from outside. A zero vector stays zero: it is similar to none. */
-export function toUnitVectors(
-  answer: readonly unknown[],
-  count: number,
-): { readonly vectors: readonly Float32Array[] } | { readonly problem: string } {
+export function toUnitVectors(answer: readonly unknown[], count: number) {
   if (answer.length !== count) return { problem: `${answer.length} vectors for ${count} texts` };
   const vectors: Float32Array[] = [];
   for (const numbers of answer) {

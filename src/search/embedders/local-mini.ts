@@ -5,7 +5,7 @@ import { basename, join, resolve } from "node:path";
 import { fingerprint } from "../../core/action.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
-import { type ChosenEmbedder, type Embedder, toUnitVectors } from "./embedder.ts";
+import { type Embedder, toUnitVectors } from "./embedder.ts";
 
 /** A small model in this process. The user installs the package that runs it. */
 export interface LocalMiniChoice {
@@ -21,10 +21,7 @@ const MODEL = "all-MiniLM-L6-v2";
 const BATCH_TEXTS = 16;
 const END_BYTES = 64 * 1024;
 
-export function createLocalMiniEmbedder(
-  { modelPath }: LocalMiniChoice,
-  modules: ModuleLoader = installedModules,
-): ChosenEmbedder {
+export function createLocalMiniEmbedder({ modelPath }: LocalMiniChoice, modules: ModuleLoader = installedModules) {
   if (!modules.has(PACKAGE)) {
     return { unavailable: `the package ${PACKAGE} is not installed`, hint: `Run: npm i ${PACKAGE}` };
   }

@@ -65,7 +65,7 @@ class WordIndex implements LexicalIndex {
     const named = this.#findByName(text, view);
     const terms = parseSearchQuery(text, new TermLookup(this.postings, scope, () => this.#getSpellings()));
     const scores = scoreActions(terms, detectVerbs(text), this.postings, scope, this.#scratch);
-    const found = this.#pickBest(scores, limit, named, options.accepts);
+    const found = this.#pickBest(scores, named, options);
     const exact = named.filter(accepts).map((action) => ({ action, score: 1 }));
     const hits = [...exact, ...found].sort(order).slice(0, limit);
     return { hits, unmatched: named.length > 0 ? [] : listUnmatched(terms, hits.length > 0) };
@@ -93,9 +93,8 @@ class WordIndex implements LexicalIndex {
   /** At least the best `limit` without the named actions; more if the last of them has equals. */
   #pickBest(
     { places, scores }: LexicalScores,
-    limit: number,
     named: readonly Action[],
-    accepts: HitOptions["accepts"],
+    { limit, accepts }: HitOptions,
   ): readonly Hit[] {
     const { actions } = this.postings;
     const isWanted = (place: number): boolean => {
@@ -120,11 +119,8 @@ class WordIndex implements LexicalIndex {
   }
 
   #getScope(view: Searchable): SearchScope {
-    let scope = this.#scopes.get(view);
-    if (scope === undefined) {
-      scope = createSearchScope(this.postings, view);
-      this.#scopes.set(view, scope);
-    }
+    const scope = this.#scopes.get(view) ?? createSearchScope(this.postings, view);
+    this.#scopes.set(view, scope);
     return scope;
   }
 }

@@ -171,11 +171,7 @@ function analyse(action: Action, { numbers, terms }: Vocabulary, into: NumberLis
 }
 
 /** Groups the entries by term, in the order of the actions. */
-function* invertSteps(
-  analysed: Uint32Array,
-  analysedStarts: Uint32Array,
-  terms: number,
-): Steps<Pick<Postings, "terms" | "starts" | "holders" | "places" | "frequencies">> {
+function* invertSteps(analysed: Uint32Array, analysedStarts: Uint32Array, terms: number) {
   const starts = new Uint32Array(terms + 1);
   for (let from = 0; from < analysed.length; from += ENTRIES_PER_STEP) {
     for (const entry of analysed.subarray(from, from + ENTRIES_PER_STEP)) {

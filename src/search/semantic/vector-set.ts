@@ -31,11 +31,7 @@ export interface VectorSet {
 }
 
 /** Reads the vectors of a catalog. Undefined if one is missing or their lengths differ. */
-export async function readVectorSet(
-  store: Pick<VectorStore, "read">,
-  model: string,
-  contents: CatalogContents,
-): Promise<VectorSet | undefined> {
+export async function readVectorSet(store: Pick<VectorStore, "read">, model: string, contents: CatalogContents) {
   const rows = new Map([...contents.samples.keys()].map((hash, row) => [hash, row]));
   const missing = new Set(rows.keys());
   let matrix = new Float32Array(0);
@@ -57,19 +53,12 @@ export async function readVectorSet(
 
 const ABSENT = -1;
 
-function createRanker(
-  matrix: Float32Array,
-  dimensions: number,
-  rows: ReadonlyMap<Action["name"], number>,
-): VectorSet["rank"] {
+function createRanker(matrix: Float32Array, width: number, rows: ReadonlyMap<string, number>): VectorSet["rank"] {
   // The rows of a catalog are looked up once: a hundred thousand lookups by name are slow.
   const places = new WeakMap<readonly Action[], Int32Array>();
   const locateRows = (actions: readonly Action[]): Int32Array => {
-    let found = places.get(actions);
-    if (found === undefined) {
-      found = Int32Array.from(actions, ({ name }) => rows.get(name) ?? ABSENT);
-      places.set(actions, found);
-    }
+    const found = places.get(actions) ?? Int32Array.from(actions, ({ name }) => rows.get(name) ?? ABSENT);
+    places.set(actions, found);
     return found;
   };
 
@@ -81,7 +70,7 @@ function createRanker(
     for (let at = 0; at < places.length; at++) {
       const row = places[at] ?? ABSENT;
       if (row === ABSENT) continue;
-      const score = Math.min(dot(matrix, row * dimensions, vector), 1);
+      const score = Math.min(dot(matrix, row * width, vector), 1);
       const action = actions[at];
       // The policy is asked last, because most actions are not near enough.
       if (!(score >= least) || action === undefined || !view.sees(action) || !accepts(action)) continue;
