@@ -20,13 +20,6 @@ export const deliveryLimit = (ms: number, signal: AbortSignal | undefined): Time
   abortError: () => createPublicError("cancelled", "it was cancelled"),
 });
 
-/** Delivers jobs to one destination in the background, one at a time. */
-export interface DeliveryQueue<Job> {
-  offer(job: Job): void;
-  /** Refuses new jobs, waits at most `ms` for the queued ones, then cancels them. */
-  close(ms: number): Promise<void>;
-}
-
 interface DeliveryOptions<Job> {
   deliver(job: Job, signal: AbortSignal): unknown;
   /** Called for every job that was not delivered in time. Must not throw. */
@@ -35,7 +28,8 @@ interface DeliveryOptions<Job> {
   readonly waiting: number;
 }
 
-export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): DeliveryQueue<Job> {
+/** Delivers jobs to one destination in the background, one at a time. */
+export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>) {
   const { deliver, failed, timeoutMs, waiting } = options;
   const queue: Job[] = [];
   const closing = new AbortController();
@@ -57,7 +51,7 @@ export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): Deliver
   }
 
   return {
-    offer(job) {
+    offer(job: Job) {
       if (closed) return failed(job, createPublicError("cancelled", "the system is closing"));
       if (queue.length >= waiting) {
         return failed(job, createPublicError("overloaded", `${waiting} others are already waiting`));
@@ -65,7 +59,8 @@ export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): Deliver
       queue.push(job);
       busy ??= work();
     },
-    async close(ms) {
+    /** Refuses new jobs, waits at most `ms` for the queued ones, then cancels them. */
+    async close(ms: number) {
       closed = true;
       if (busy === undefined) return;
       const timer = setTimeout(() => closing.abort(), ms);

@@ -2,17 +2,11 @@ import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { isRecord, type Json, omitUndefined } from "../core/json.ts";
 import { type ActionName, quoteName } from "../core/names.ts";
-import {
-  type Annotations,
-  DESTINATION_HINT,
-  type Destination,
-  type FieldAnnotation,
-  isDestination,
-} from "./annotated-record.ts";
+import { type Annotations, DESTINATION_HINT, type Destination, isDestination } from "./annotated-record.ts";
 import { describeInvalidPath, type FieldPath, parseFieldPath } from "./field-path.ts";
 import { resolveTreatment, type WithheldFields } from "./rules.ts";
 
-export type FieldFacts = Pick<FieldAnnotation, "composition" | "label" | "temporal">;
+export type FieldFacts = Pick<Annotations[FieldPath], "composition" | "label" | "temporal">;
 
 export interface DeliveryFacts {
   readonly callId: string;

@@ -22,21 +22,14 @@ export function applyRules(value: Json, rules: RuleNode, treat: FieldTreatment):
   return result === ABSENT ? null : result;
 }
 
-export const createTreatment =
-  (anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment =>
-  (rule, inner) => {
-    switch (rule.treatment) {
-      case "hidden":
-        return ABSENT;
-      case "redacted":
-        return REDACTED_FIELD;
-      // The value of a token must not contain parts that are withheld.
-      case "anchored":
-        return anchor(inner(showAnchored), rule);
-      case "validated":
-        return inner(createTreatment(anchor));
-    }
+export function createTreatment(anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment {
+  return (rule, inner) => {
+    if (rule.treatment === "hidden") return ABSENT;
+    if (rule.treatment === "redacted") return REDACTED_FIELD;
+    // The value of a token must not contain parts that are withheld.
+    return rule.treatment === "anchored" ? anchor(inner(showAnchored), rule) : inner(createTreatment(anchor));
   };
+}
 
 export function createPlainView(value: Json, rules: RuleNode): Json {
   const hideAnchored = createTreatment(() => ABSENT);

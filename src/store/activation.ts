@@ -18,9 +18,8 @@ export const createSqlActionUseStore = (db: Sql): ActionUseStore => ({
     const names = bindList(sums.keys());
     // The sum is made here because not every engine can raise to a power.
     await db.transaction(async (tx) => {
-      const known = await tx.all(
-        sql`select action, weight, at from action_use where owner = ${owner} and action in (${names})`,
-      );
+      const known = await tx.all(sql`
+        select action, weight, at from action_use where owner = ${owner} and action in (${names})`);
       for (const row of known) include(toActionUse(row));
       const rows = [...sums.values()].map(
         (use) => sql`(${owner}, ${use.action}, ${use.weight}, ${use.at.toISOString()})`,

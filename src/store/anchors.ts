@@ -24,9 +24,8 @@ export const createSqlAnchorStore = (db: Sql, now: () => Date): AnchorStore => (
   async read(owner, tokens) {
     const values = new Map<string, string>();
     for (const list of splitIntoBatches(tokens)) {
-      const rows = await db.all(
-        sql`select token, value from anchors where owner = ${owner} and token in (${bindList(list)})`,
-      );
+      const rows = await db.all(sql`
+        select token, value from anchors where owner = ${owner} and token in (${bindList(list)})`);
       for (const { token, value } of rows) values.set(String(token), String(value));
     }
     return values;

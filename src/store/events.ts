@@ -86,15 +86,8 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
 function conditions({ lastSessionOf, user, type, callId, after, ...query }: EventQuery): SqlQuery {
   const { session, actor, tenant, action } = query;
   const isPrefix = type?.endsWith(".") === true;
-  const all = matchTexts({
-    session,
-    actor,
-    tenant,
-    user_id: user,
-    type: isPrefix ? undefined : type,
-    call_id: callId,
-    action,
-  });
+  const whole = isPrefix ? undefined : type;
+  const all = matchTexts({ session, actor, tenant, user_id: user, type: whole, call_id: callId, action });
   if (lastSessionOf !== undefined) {
     const [from, to] = [toStorableText(lastSessionOf), `${toStorableText(lastSessionOf)}\u{10ffff}`];
     all.push(

@@ -15,12 +15,11 @@ import {
   widenReach,
 } from "./infospace-changes.ts";
 import {
-  collectionColumns,
   collectionNotExpired,
-  collectionTables,
   noteColumns,
   noteNotExpired,
   noteTables,
+  selectCollections,
 } from "./infospace-columns.ts";
 import { dropCollection } from "./infospace-removal.ts";
 import { escapeText, readCollectionRow, readNoteFactsRow } from "./infospace-rows.ts";
@@ -30,8 +29,7 @@ import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
 import { type SqlRow, sql } from "./sql.ts";
 
 export async function readCollection({ tx, now }: Reader, id: number): Promise<Collection | undefined> {
-  const [row] = await tx.all(sql`
-    select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionNotExpired(now)}`);
+  const [row] = await tx.all(sql`${selectCollections} where c.id = ${id} and ${collectionNotExpired(now)}`);
   return row === undefined ? undefined : readCollectionRow(row);
 }
 

@@ -17,6 +17,7 @@ export const collectionTables = sql`
 
 export const contentColumns = sql`n.content, f.data`;
 export const fileTable = sql`left join note_files f on f.note = n.id and f.version = n.version`;
+export const selectCollections = sql`select ${collectionColumns} from ${collectionTables}`;
 export const selectNoteFacts = sql`select ${noteColumns} from ${noteTables}`;
 export const selectNotes = sql`select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable}`;
 /** `coalesce` keeps the engine from using the index on `expires_at`: nearly all notes match, other indexes find few. */

@@ -31,9 +31,8 @@ export async function readCollectionItems({ tx, now }: Reader, id: number, { ver
 export async function findPositions({ tx, now }: Reader, id: number, version: number, notes: readonly number[]) {
   const first = new Map<number, number>();
   for (const batch of splitIntoBatches([...new Set(notes)])) {
-    const rows = await tx.all(
-      sql`select n.id from notes n where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`,
-    );
+    const rows = await tx.all(sql`
+      select n.id from notes n where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`);
     const wanted = rows.map((row) => Number(row.id));
     if (wanted.length === 0) continue;
     const [least, most] = [Math.min(...wanted), Math.max(...wanted)];
@@ -153,9 +152,8 @@ async function readNoteSources({ tx }: Change, ids: readonly number[]): Promise<
 async function insertRuns({ tx }: Change, id: number, version: number, runs: readonly NoteRun[]) {
   const rows = runs.map(({ position, note, run }) => sql`(${id}, ${version}, ${position}, ${note}, ${run})`);
   for (const batch of splitIntoBatches(rows)) {
-    await tx.all(
-      sql`insert into members (collection, version, position, note, run) values ${joinQueries(batch, ", ")}`,
-    );
+    await tx.all(sql`
+      insert into members (collection, version, position, note, run) values ${joinQueries(batch, ", ")}`);
   }
 }
 

@@ -1,13 +1,6 @@
 import type { ProblemStore, ServerProblem } from "../mcp/hub/server-problems.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
-import type {
-  DefinitionPin,
-  ManifestRecord,
-  ManifestStore,
-  PinState,
-  ServerManifest,
-} from "../mcp/manifests/manifest-store.ts";
-import type { OfferedTool, ServerOffer } from "../mcp/manifests/offer.ts";
+import type { DefinitionPin, ManifestRecord, ManifestStore, ServerManifest } from "../mcp/manifests/manifest-store.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 /** Started processes in SQL: one row for each that is not known to have ended. */
@@ -154,7 +147,7 @@ const toServerRecord = (row: SqlRow, pins: readonly SqlRow[]): ManifestRecord =>
   manifest: {
     fingerprint: String(row.fingerprint),
     learnedAt: new Date(String(row.learned_at)),
-    offer: JSON.parse(String(row.offer)) as ServerOffer,
+    offer: JSON.parse(String(row.offer)) as ServerManifest["offer"],
   },
   pins: pins.map(toPin),
 });
@@ -163,9 +156,9 @@ function toPin(row: SqlRow): DefinitionPin {
   const grounds = JSON.parse(String(row.grounds)) as Pick<DefinitionPin, "reasons" | "marks" | "by">;
   return {
     hash: String(row.hash),
-    state: row.state as PinState,
+    state: row.state as DefinitionPin["state"],
     seenAt: new Date(String(row.seen_at)),
-    definition: JSON.parse(String(row.definition)) as OfferedTool,
+    definition: JSON.parse(String(row.definition)) as DefinitionPin["definition"],
     ...grounds,
   };
 }

@@ -90,10 +90,9 @@ export const matchTexts = (
   );
 
 /** Creates a tag that runs its statement, which has a `returning`, and tells whether it wrote a row. */
-export const createWriteTag =
-  (db: Sql): ((...template: Parameters<typeof sql>) => Promise<boolean>) =>
-  async (...template) =>
-    (await db.all(sql(...template))).length > 0;
+export function createWriteTag(db: Sql): (...template: Parameters<typeof sql>) => Promise<boolean> {
+  return async (...template) => (await db.all(sql(...template))).length > 0;
+}
 
 /** Replaces NUL and lone surrogates, which a text column cannot hold. JSON columns have them escaped. */
 export function toStorableText(text: string): string;

@@ -44,9 +44,8 @@ export const createSqlVectorStore = (db: Sql, now: () => Date): VectorStore => (
   },
   async read(model, hashes, take) {
     for (const batch of splitIntoBatches([...hashes])) {
-      const rows = await db.all(
-        sql`select hash, vector from vectors where model = ${model} and hash in (${bindList(batch)})`,
-      );
+      const rows = await db.all(sql`
+        select hash, vector from vectors where model = ${model} and hash in (${bindList(batch)})`);
       for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), toVector(vector));
     }
   },

@@ -10,15 +10,7 @@ import { defineFileAction } from "./file-action.ts";
 import { type FileRoot, type ResolvedPath, resolveFilePath } from "./file-root.ts";
 import { type FolderEntry, joinRelative } from "./folder-walker.ts";
 import { compileGlob, walkMatching } from "./glob.ts";
-import {
-  type OpenFile,
-  openEntry,
-  pathNotFoundError,
-  statEntry,
-  withFile,
-  withFolder,
-  withParentFolder,
-} from "./open-file.ts";
+import { isFile, type OpenFile, openEntry, pathNotFoundError, withFile, withFolder } from "./open-file.ts";
 import { readLineBlocks } from "./text-content.ts";
 
 interface FileMatch {
@@ -170,11 +162,6 @@ function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPat
 }
 
 type Counts = { readonly searched: number; readonly skipped: number; readonly isIncomplete: boolean };
-
-async function isFile(place: ResolvedPath): Promise<boolean> {
-  if (place.isRoot) return false;
-  return withParentFolder(place, async (folder, name) => !(await statEntry(folder, name, place.path))?.isDirectory());
-}
 
 const searchOneFile = async (place: ResolvedPath, search: FileSearch, signal: AbortSignal): Promise<Counts> =>
   withFile(place, async (file) => {

@@ -62,6 +62,12 @@ export async function withParentFolder<T>(place: ResolvedPath, work: (folder: Op
   }
 }
 
+/** Whether the path, which must exist, leads to something else than a folder. */
+export async function isFile(place: ResolvedPath): Promise<boolean> {
+  if (place.isRoot) return false;
+  return withParentFolder(place, async (folder, name) => !(await statEntry(folder, name, place.path))?.isDirectory());
+}
+
 /** Runs `work` in the folder at the path. Throws `conflict` if it is not a folder. */
 export async function withFolder<T>(place: ResolvedPath, work: (folder: OpenFolder) => Promise<T>): Promise<T> {
   const folder = await openFolder(place.real, place.path, place.protectedPaths).catch((thrown: unknown) => {

@@ -61,12 +61,8 @@ async function write(root: FileRoot, args: z.output<typeof input>, signal: Abort
 }
 
 export function requireFits(size: number, root: FileRoot): void {
-  if (size > root.limits.maxWriteBytes) {
-    throw new QmError(
-      "too_large",
-      `${size} bytes are more than the limit of ${root.limits.maxWriteBytes} bytes per file`,
-    );
-  }
+  const limit = root.limits.maxWriteBytes;
+  if (size > limit) throw new QmError("too_large", `${size} bytes are more than the limit of ${limit} bytes per file`);
 }
 
 export const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");

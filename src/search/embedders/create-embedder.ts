@@ -7,14 +7,6 @@ export type EmbedderChoice = EndpointChoice | LocalMiniChoice | { readonly class
 
 /** Makes no request and loads no model. That happens when the first text is embedded. */
 export function createEmbedder(choice: EmbedderChoice, modules?: ModuleLoader): ChosenEmbedder {
-  switch (choice.class) {
-    case "light":
-    case "standard":
-    case "strong":
-      return createOpenAiEmbedder(choice);
-    case "local-mini":
-      return createLocalMiniEmbedder(choice, modules);
-    case "null":
-      return { off: true };
-  }
+  if (choice.class === "null") return { off: true };
+  return choice.class === "local-mini" ? createLocalMiniEmbedder(choice, modules) : createOpenAiEmbedder(choice);
 }

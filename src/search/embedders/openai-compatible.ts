@@ -185,11 +185,8 @@ async function attempt(endpoint: EmbeddingEndpoint, body: unknown, signal: Abort
     if (isCut) throw endpointError(endpoint, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`, WRONG_API_HINT);
     return { answer: parseAnswer(endpoint, text) };
   }
-  const failed = endpointError(
-    endpoint,
-    `answered ${status}${quoteServerMessage(text, status, apiKey)}`,
-    getHint(status),
-  );
+  const what = `answered ${status}${quoteServerMessage(text, status, apiKey)}`;
+  const failed = endpointError(endpoint, what, getHint(status));
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   const wait = seconds >= 0 ? { waitMs: seconds * 1000 } : {};
   return { failed, canRetry: status === 429 || status >= 500, ...wait };

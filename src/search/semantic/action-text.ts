@@ -31,12 +31,9 @@ const hashCache = new WeakMap<Action, string>();
 
 /** The hash of the embedded text. Other changes of an action do not change it. */
 export function hashActionText(action: Action): string {
-  let text = hashCache.get(action);
-  if (text === undefined) {
-    text = hash("sha256", toEmbeddedText(action), "hex");
-    hashCache.set(action, text);
-  }
-  return text;
+  const known = hashCache.get(action) ?? hash("sha256", toEmbeddedText(action), "hex");
+  hashCache.set(action, known);
+  return known;
 }
 
 export interface CatalogContents {

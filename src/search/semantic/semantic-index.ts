@@ -132,13 +132,8 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       else if (background) await track(run(actions, contents, { isOutdated }));
       else if (!(await adoptStoredVectors(contents, ++turns))) {
         const { size: done } = await store.known(model, contents.samples.keys());
-        trouble = {
-          state: "waiting",
-          reason: "vectors are missing",
-          hint: BUILD_HINT,
-          done,
-          total: contents.samples.size,
-        };
+        const total = contents.samples.size;
+        trouble = { state: "waiting", reason: "vectors are missing", hint: BUILD_HINT, done, total };
       }
     } finally {
       resolveSettling(actions);

@@ -236,12 +236,9 @@ function toStoreError(path: string, thrown: unknown): QmError {
   if (known === undefined) {
     return new QmError("store_failed", `the store ${path} failed: ${message}`, { cause: thrown });
   }
+  const { what, hint } = known;
   const details = known === full ? { details: { full: true } } : {};
-  return new QmError("store_failed", `the store ${path} ${known.what}`, {
-    cause: thrown,
-    hint: known.hint,
-    ...details,
-  });
+  return new QmError("store_failed", `the store ${path} ${what}`, { cause: thrown, hint, ...details });
 }
 
 function explainSqliteError(thrown: unknown): Explanation | undefined {
