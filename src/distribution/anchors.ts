@@ -24,7 +24,7 @@ type FilledTokens = { readonly filled: readonly string[]; readonly unknown: read
 export interface Anchors {
   /** Fills the output of a model. Rejects with `too_large` if the text would grow too much, and if the store fails. */
   render(caller: Caller, text: string): Promise<FilledTokens & { readonly text: string }>;
-  /** Fills arguments: a text that is one token becomes its value. Without tokens it does not read the store. */
+  /** Fills arguments: a text that is one token becomes its value. Does not read the store without tokens. */
   fill(caller: Caller, args: unknown): Promise<FilledTokens & { readonly args: unknown }>;
 }
 

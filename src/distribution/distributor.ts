@@ -133,7 +133,10 @@ export function createDistributor(options: DistributorOptions) {
   }
 
   return {
-    /** Sends each destination its view, waiting only for the model's. Rejects with `invalid_output` if it is not JSON. */
+    /**
+     * Sends each destination its view, waiting only for the model's. A failing destination is reported and does not affect
+     * the others. Rejects with `invalid_output`, and sends nothing, if the record is not JSON.
+     */
     async distribute(result: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult> {
       const { record, annotations } = result;
       const job: DeliveryJob = { text: stringifyRecord(record), annotations, about };

@@ -189,12 +189,9 @@ function conditions({ state, user, session, turn, actor, tenant, action }: Appro
 
 async function requestedAfter(db: Sql, id: string): Promise<SqlQuery> {
   const [row] = await db.all(sql`select id, requested_at from approvals where id = ${toStorableText(id)}`);
-  if (row === undefined) {
-    throw new QmError("not_found", "there is no approval with the id to continue after", {
-      hint: "It may have been removed. List from the beginning.",
-    });
-  }
-  return isAfter(row);
+  if (row !== undefined) return isAfter(row);
+  const hint = "It may have been removed. List from the beginning.";
+  throw new QmError("not_found", "there is no approval with the id to continue after", { hint });
 }
 
 function isAfter(row: SqlRow): SqlQuery {

@@ -57,10 +57,8 @@ async function removeLeftovers(above: OpenFolder, name: string, shown: string): 
     const names = await readdir(folder.at());
     const inside = names.filter((entry) => !isTemporaryName(entry)).length;
     if (inside > 0) {
-      throw new QmError("conflict", `the folder ${quoteName(shown)} is not empty: ${inside} entries`, {
-        details: { entries: inside },
-        hint: "Delete its entries first.",
-      });
+      const about = { details: { entries: inside }, hint: "Delete its entries first." };
+      throw new QmError("conflict", `the folder ${quoteName(shown)} is not empty: ${inside} entries`, about);
     }
     for (const entry of names) await rm(folder.at(entry), { force: true });
   } finally {

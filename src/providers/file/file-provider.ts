@@ -11,7 +11,7 @@ import { writeAction } from "./write.ts";
 export interface FileProviderOptions extends Partial<FileLimits> {
   readonly root: string;
   readonly readOnly?: boolean;
-  /** Absolute paths that no action can reach by any name. Thousands of files in one of them make calls slower. */
+  /** Absolute paths, existing or not, that no action can reach by any name. Thousands of files make calls slower. */
   readonly protect?: readonly string[];
   /**
    * Names of files and folders that no action can reach at any depth below the root, such as `quartermaster.yaml`. A `*`

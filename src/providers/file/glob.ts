@@ -29,9 +29,8 @@ export function compileGlob(pattern: string): GlobPattern {
   const expanded = expandBraces(pattern).map(splitPattern);
   const regex = LinearPattern.compile(`(?:${expanded.map(toRegex).join("|")})`, DOTALL);
   if (typeof regex === "string") {
-    throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is too large`, {
-      hint: "Use a shorter pattern with fewer alternatives.",
-    });
+    const hint = "Use a shorter pattern with fewer alternatives.";
+    throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is too large`, { hint });
   }
   return {
     matches: (path) => regex.testWhole(path, { left: WORK_LIMIT }),
@@ -42,9 +41,8 @@ export function compileGlob(pattern: string): GlobPattern {
 
 function splitPattern(pattern: string): readonly string[] {
   if (pattern.startsWith("/")) {
-    throw new QmError("path_refused", `the pattern ${quoteName(pattern)} is absolute`, {
-      hint: "Pass the folder as path, and a pattern relative to it.",
-    });
+    const hint = "Pass the folder as path, and a pattern relative to it.";
+    throw new QmError("path_refused", `the pattern ${quoteName(pattern)} is absolute`, { hint });
   }
   const parts = pattern.split("/").filter((part) => part !== "" && part !== ".");
   if (parts.includes("..")) throw new QmError("path_refused", `the pattern ${quoteName(pattern)} contains ..`);
