@@ -6,7 +6,6 @@ const LABEL = "[A-Za-z][A-Za-z0-9_]{0,23}";
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const ID = `[${ALPHABET}]`;
 const ID_LENGTH = 8;
-
 /** Some models write a space inside the braces. */
 const TOKEN = new RegExp(`\\{\\{ ?(${LABEL}:${ID}{${ID_LENGTH}}) ?\\}\\}`, "g");
 const WHOLE_TOKEN = new RegExp(`^${TOKEN.source}$`);
@@ -14,7 +13,6 @@ const PARTIAL_TOKEN = new RegExp(
   `\\{(?:\\{ ?(?:${LABEL}(?::(?:${ID}{0,${ID_LENGTH - 1}}|${ID}{${ID_LENGTH}} ?\\}?))?)?)?$`,
 );
 const LONGEST_TOKEN = 24 + ID_LENGTH + "{{ : }}".length;
-
 const FALLBACK_LABEL = "value";
 
 /** Creates a random token of 40 bits, without its braces. */
@@ -24,30 +22,16 @@ export function createAnchorToken(label: string, newId: Runtime["newId"]): strin
   return `${toPlainLabel(label)}:${id}`;
 }
 
-export function wrapToken(token: string): string {
-  return `{{${token}}}`;
-}
-
-export function canHoldTokens(text: string): boolean {
-  return text.includes("{{");
-}
-
-export function findTokens(text: string): readonly string[] {
-  return canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
-}
-
-export function parseWholeToken(text: string): string | undefined {
-  return WHOLE_TOKEN.exec(text)?.[1];
-}
-
+export const wrapToken = (token: string): string => `{{${token}}}`;
+export const canHoldTokens = (text: string): boolean => text.includes("{{");
+export const findTokens = (text: string): readonly string[] =>
+  canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
+export const parseWholeToken = (text: string): string | undefined => WHOLE_TOKEN.exec(text)?.[1];
 /** Replaces tokens. A token for which `fill` returns undefined stays. */
-export function replaceTokens(text: string, fill: (token: string) => string | undefined): string {
-  return text.replace(TOKEN, (written, token: string) => fill(token) ?? written);
-}
-
-export function measurePartialToken(text: string): number {
-  return PARTIAL_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
-}
+export const replaceTokens = (text: string, fill: (token: string) => string | undefined): string =>
+  text.replace(TOKEN, (written, token: string) => fill(token) ?? written);
+export const measurePartialToken = (text: string): number =>
+  PARTIAL_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
 
 function toPlainLabel(label: string): string {
   const words = label.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "_");

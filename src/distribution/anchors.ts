@@ -1,7 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { isRecord, type Json } from "../core/json.ts";
-import type { Runtime } from "../core/runtime.ts";
 import {
   canHoldTokens,
   findTokens,
@@ -19,25 +18,18 @@ export interface AnchorStore {
 }
 
 /** The replaced tokens, and those that do not belong to the caller and stay in the text. With braces, each once. */
-interface FilledTokens {
-  readonly filled: readonly string[];
-  readonly unknown: readonly string[];
-}
+type FilledTokens = { readonly filled: readonly string[]; readonly unknown: readonly string[] };
 
 /** Replaces tokens by their values. A token is valid for the tenant, session and actor it was created for. */
 export interface Anchors {
   /** Fills the output of a model. Rejects with `too_large` if the text would grow too much, and if the store fails. */
   render(caller: Caller, text: string): Promise<FilledTokens & { readonly text: string }>;
-  /**
-   * Fills the arguments of a call: a text that is one token becomes the value, a token within a text becomes text.
-   * Returns arguments without tokens unchanged, and does not read the store. Rejects as `render` does.
-   */
+  /** Fills arguments: a text that is one token becomes its value. Does not read the store without tokens. */
   fill(caller: Caller, args: unknown): Promise<FilledTokens & { readonly args: unknown }>;
 }
 
 /** A text that repeats a token could become very large. */
 const GROWTH_LIMIT = 8 * 1024 * 1024;
-
 const ARGUMENT_NODES = 100_000;
 const ARGUMENT_DEPTH = 256;
 
@@ -67,9 +59,8 @@ export function createAnchors(store: Pick<AnchorStore, "read">): Anchors {
   };
 }
 
-export function anchorOwner({ tenant, session, actor }: Caller): string {
-  return JSON.stringify([tenant ?? null, session, actor]);
-}
+export const anchorOwner = ({ tenant, session, actor }: Caller): string =>
+  JSON.stringify([tenant ?? null, session, actor]);
 
 function createGrowthGuard(known: ReadonlyMap<string, string>) {
   let grown = 0;
@@ -158,9 +149,9 @@ const RETENTION_MS = 30 * DAY_MS;
 /** Deletes old anchors in the background, at most once a day. Never throws. */
 export function createAnchorPruner(
   store: Pick<AnchorStore, "prune">,
-  now: Runtime["now"],
-  onProblem: (problem: string) => void,
-): () => void {
+  now: () => Date,
+  onProblem: (text: string) => void,
+) {
   let last = Number.NEGATIVE_INFINITY;
   return () => {
     const at = now().getTime();

@@ -21,16 +21,10 @@ export type Destination = "llm-session" | "ui" | "cache" | "audit" | "peer-respo
 const plainDestinations: ReadonlySet<string> = new Set(["llm-session", "ui", "cache", "audit", "peer-response"]);
 const FORMATTER = /^formatter:[A-Za-z0-9][\w.-]{0,63}$/;
 const EVERY_FORMATTER = "formatter:*";
-
 export const DESTINATION_HINT = "Destinations are llm-session, ui, cache, audit, peer-response and formatter:<name>.";
-
-export function isDestination(word: unknown): word is Destination {
-  return typeof word === "string" && (plainDestinations.has(word) || FORMATTER.test(word));
-}
-
-function isDestinationPattern(word: unknown): word is Destination {
-  return word === EVERY_FORMATTER || isDestination(word);
-}
+export const isDestination = (word: unknown): word is Destination =>
+  typeof word === "string" && (plainDestinations.has(word) || FORMATTER.test(word));
+const isDestinationPattern = (word: unknown): word is Destination => word === EVERY_FORMATTER || isDestination(word);
 
 export function includesDestination(words: readonly Destination[], destination: Destination): boolean {
   const isFormatter = destination.startsWith("formatter:");
@@ -39,10 +33,7 @@ export function includesDestination(words: readonly Destination[], destination: 
 
 const compositions = ["anchored", "validated", "narrative"] as const;
 
-/**
- * How a model may use a value: `anchored`, it gets a token instead of the value; `validated`, it must repeat the value
- * exactly; `narrative`, it may paraphrase.
- */
+/** `anchored`: a model gets a token. `validated`: it must repeat the value exactly. `narrative`: it may paraphrase. */
 export type Composition = (typeof compositions)[number];
 
 /** The treatment of one field, and of everything below it. */
@@ -160,6 +151,5 @@ function isProse(value: unknown): boolean {
   return typeof value === "string" && value.trim() !== "" && value.length <= PROSE_LIMIT;
 }
 
-function annotationError(message: string, hint: string): QmError {
-  return new QmError("invalid_output", `annotate: ${message}`, { hint });
-}
+const annotationError = (message: string, hint: string): QmError =>
+  new QmError("invalid_output", `annotate: ${message}`, { hint });

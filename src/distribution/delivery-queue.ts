@@ -10,26 +10,15 @@ export function createPublicError(code: ErrorCode, message: string): QmError {
   return error;
 }
 
-export function isPublicError(thrown: unknown): boolean {
-  return thrown instanceof QmError && publicErrors.has(thrown);
-}
+export const isPublicError = (thrown: unknown): boolean => thrown instanceof QmError && publicErrors.has(thrown);
 
 /** The time limit of one delivery, with errors that everyone may read. */
-export function deliveryLimit(ms: number, signal: AbortSignal | undefined): TimeLimit {
-  return {
-    ms,
-    signal,
-    timeoutError: () => createPublicError("timed_out", `it did not finish within ${ms} ms`),
-    abortError: () => createPublicError("cancelled", "it was cancelled"),
-  };
-}
-
-/** Delivers jobs to one destination in the background, one at a time. */
-export interface DeliveryQueue<Job> {
-  offer(job: Job): void;
-  /** Refuses new jobs, waits at most `ms` for the queued ones, then cancels them. */
-  close(ms: number): Promise<void>;
-}
+export const deliveryLimit = (ms: number, signal: AbortSignal | undefined): TimeLimit => ({
+  ms,
+  signal,
+  timeoutError: () => createPublicError("timed_out", `it did not finish within ${ms} ms`),
+  abortError: () => createPublicError("cancelled", "it was cancelled"),
+});
 
 interface DeliveryOptions<Job> {
   deliver(job: Job, signal: AbortSignal): unknown;
@@ -39,7 +28,8 @@ interface DeliveryOptions<Job> {
   readonly waiting: number;
 }
 
-export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): DeliveryQueue<Job> {
+/** Delivers jobs to one destination in the background, one at a time. */
+export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>) {
   const { deliver, failed, timeoutMs, waiting } = options;
   const queue: Job[] = [];
   const closing = new AbortController();
@@ -61,7 +51,7 @@ export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): Deliver
   }
 
   return {
-    offer(job) {
+    offer(job: Job) {
       if (closed) return failed(job, createPublicError("cancelled", "the system is closing"));
       if (queue.length >= waiting) {
         return failed(job, createPublicError("overloaded", `${waiting} others are already waiting`));
@@ -69,7 +59,8 @@ export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): Deliver
       queue.push(job);
       busy ??= work();
     },
-    async close(ms) {
+    /** Refuses new jobs, waits at most `ms` for the queued ones, then cancels them. */
+    async close(ms: number) {
       closed = true;
       if (busy === undefined) return;
       const timer = setTimeout(() => closing.abort(), ms);

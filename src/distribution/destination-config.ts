@@ -2,17 +2,11 @@ import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { isRecord, type Json, omitUndefined } from "../core/json.ts";
 import { type ActionName, quoteName } from "../core/names.ts";
-import {
-  type Annotations,
-  DESTINATION_HINT,
-  type Destination,
-  type FieldAnnotation,
-  isDestination,
-} from "./annotated-record.ts";
+import { type Annotations, DESTINATION_HINT, type Destination, isDestination } from "./annotated-record.ts";
 import { describeInvalidPath, type FieldPath, parseFieldPath } from "./field-path.ts";
 import { resolveTreatment, type WithheldFields } from "./rules.ts";
 
-export type FieldFacts = Pick<FieldAnnotation, "composition" | "label" | "temporal">;
+export type FieldFacts = Pick<Annotations[FieldPath], "composition" | "label" | "temporal">;
 
 export interface DeliveryFacts {
   readonly callId: string;
@@ -39,9 +33,8 @@ export interface CheckedDestination extends DestinationConfig {
   readonly name: Destination;
 }
 
-export function checkDestinations(destinations: Destinations): readonly CheckedDestination[] {
-  return Object.entries(destinations).map(([name, config]) => checkDestination(name, config));
-}
+export const checkDestinations = (destinations: Destinations): readonly CheckedDestination[] =>
+  Object.entries(destinations).map(([name, config]) => checkDestination(name, config));
 
 export function describeFields(destination: Destination, annotations: Annotations): DeliveryFacts["fields"] {
   const described = Object.entries(annotations).flatMap(([path, annotation]) => {
@@ -79,7 +72,6 @@ function checkDestination(name: string, input: unknown): CheckedDestination {
 }
 
 const settings = ["deliver", "hide", "redact", "timeoutMs"];
-
 /** A longer timer fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -92,6 +84,5 @@ function checkPaths(name: Destination, key: string, paths: unknown): readonly Fi
   throw destinationError(`${key} of ${name}: ${message}`, hint);
 }
 
-function destinationError(message: string, hint: string): QmError {
-  return new QmError("invalid_config", `destinations: ${message}`, { hint });
-}
+const destinationError = (message: string, hint: string): QmError =>
+  new QmError("invalid_config", `destinations: ${message}`, { hint });

@@ -7,15 +7,9 @@ import type { ActionName } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { type AnchorStore, anchorOwner, createAnchorPruner } from "./anchors.ts";
 import { type AnnotatedRecord, type Annotations, type Destination, stringifyRecord } from "./annotated-record.ts";
-import { createDeliveryQueue, type DeliveryQueue, deliveryLimit, isPublicError } from "./delivery-queue.ts";
+import { createDeliveryQueue, deliveryLimit, isPublicError } from "./delivery-queue.ts";
 import { type CheckedDestination, checkDestinations, type Destinations, describeFields } from "./destination-config.ts";
-import {
-  type AnchoredView,
-  checkModelAnswer,
-  collectWithheldValues,
-  containsWithheld,
-  createAnchoredView,
-} from "./model-view.ts";
+import { checkModelAnswer, collectWithheldValues, containsWithheld, createAnchoredView } from "./model-view.ts";
 import { buildPublicRules, buildRules } from "./rules.ts";
 import { createPlainView } from "./view.ts";
 
@@ -49,33 +43,17 @@ interface ResultContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface DistributedResult {
-  readonly data: unknown;
-  readonly forModel: Json;
-  readonly audit: Json;
-}
+export type DistributedResult = { readonly data: unknown; readonly forModel: Json; readonly audit: Json };
 
-export interface Distributor {
-  /**
-   * Sends each destination a copy of its view. Waits only for the view of the model. A failing destination is reported
-   * and does not affect the others. Rejects with `invalid_output`, and sends nothing, if the record is not JSON.
-   */
-  distribute(result: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult>;
-  close(): Promise<void>;
-}
+export type Distributor = ReturnType<typeof createDistributor>;
 
-interface DeliveryJob {
-  readonly text: string;
-  readonly annotations: Annotations;
-  readonly about: ResultContext;
-}
+type DeliveryJob = { readonly text: string; readonly annotations: Annotations; readonly about: ResultContext };
 
 const CLOSING_MS = 5_000;
-
 const WITHHELD_REASON = "it failed, and its message contains a withheld value";
 
 /** Throws `invalid_config` for invalid destinations. */
-export function createDistributor(options: DistributorOptions): Distributor {
+export function createDistributor(options: DistributorOptions) {
   const { anchors: store, runtime, note } = options;
   const onProblem = (problem: string): void => ignoreErrors(() => options.onProblem(problem));
   const limits = { ...defaultLimits, ...options.limits };
@@ -110,7 +88,7 @@ export function createDistributor(options: DistributorOptions): Distributor {
     return deliver(view, { callId, action, caller, destination: name, fields, signal });
   }
 
-  const deliveries: readonly DeliveryQueue<DeliveryJob>[] = destinations
+  const deliveries = destinations
     .filter((destination) => destination !== model)
     .map((destination) =>
       createDeliveryQueue<DeliveryJob>({
@@ -123,7 +101,7 @@ export function createDistributor(options: DistributorOptions): Distributor {
     );
 
   /** Returns `plain` if the tokens cannot be stored. */
-  async function anchorModelView(job: DeliveryJob, plain: Json): Promise<AnchoredView> {
+  async function anchorModelView(job: DeliveryJob, plain: Json) {
     try {
       const rules = buildRules("llm-session", job.annotations, model);
       const owner = anchorOwner(job.about.caller);
@@ -134,7 +112,7 @@ export function createDistributor(options: DistributorOptions): Distributor {
       return own;
     } catch (thrown) {
       reportFailure("llm-session", job, thrown);
-      return { view: plain, tokens: new Set() };
+      return { view: plain, tokens: new Set<string>() };
     }
   }
 
@@ -155,9 +133,13 @@ export function createDistributor(options: DistributorOptions): Distributor {
   }
 
   return {
-    async distribute({ record, annotations }, about) {
-      const text = stringifyRecord(record);
-      const job: DeliveryJob = { text, annotations, about };
+    /**
+     * Sends each destination its view, waiting only for the model's. A failing destination is reported and does not affect
+     * the others. Rejects with `invalid_output`, and sends nothing, if the record is not JSON.
+     */
+    async distribute(result: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult> {
+      const { record, annotations } = result;
+      const job: DeliveryJob = { text: stringifyRecord(record), annotations, about };
       const forAudit = createDestinationView("audit", job, audit);
       const plain = createDestinationView("llm-session", job, model);
       for (const delivery of deliveries) delivery.offer(job);
@@ -169,13 +151,8 @@ export function createDistributor(options: DistributorOptions): Distributor {
   };
 }
 
-function createDestinationView(
-  destination: Destination,
-  { text, annotations }: DeliveryJob,
-  withheld: CheckedDestination | undefined,
-): Json {
-  const rules = buildRules(destination, annotations, withheld);
-  return createPlainView(JSON.parse(text) as Json, rules);
+function createDestinationView(name: Destination, { text, annotations }: DeliveryJob, withheld?: CheckedDestination) {
+  return createPlainView(JSON.parse(text) as Json, buildRules(name, annotations, withheld));
 }
 
 function ignoreErrors(work: () => void): void {

@@ -8,7 +8,6 @@ export const ITEMS = Symbol("items");
 export type FieldPathStep = string | typeof ITEMS;
 
 const PATH_LIMIT = 512;
-
 const STEP = /\[\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 
 /** Returns undefined if the path is invalid. */
@@ -36,9 +35,7 @@ function parseQuoted(written: string | undefined): string | undefined {
   }
 }
 
-export function describeInvalidPath(path: unknown): { readonly message: string; readonly hint: string } {
-  return {
-    message: `${quoteName(String(path))} is not the path of a field`,
-    hint: 'Write names with dots between them and [] for the items of a list: email, owner.phone, items[].price, ["first.name"].',
-  };
-}
+export const describeInvalidPath = (path: unknown): { readonly message: string; readonly hint: string } => ({
+  message: `${quoteName(String(path))} is not the path of a field`,
+  hint: 'Write names with dots between them and [] for the items of a list: email, owner.phone, items[].price, ["first.name"].',
+});

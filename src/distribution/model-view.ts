@@ -9,11 +9,7 @@ import { ITEMS, parseFieldPath } from "./field-path.ts";
 import type { FieldRule, RuleNode } from "./rules.ts";
 import { ABSENT, applyRules, createTreatment, type FieldTreatment } from "./view.ts";
 
-export interface AnchoredView {
-  readonly view: Json;
-  readonly tokens: ReadonlySet<string>;
-  readonly problem?: QmError;
-}
+export type AnchoredView = { readonly view: Json; readonly tokens: ReadonlySet<string>; readonly problem?: QmError };
 
 interface AnchoringOptions {
   readonly store: Pick<AnchorStore, "put">;
@@ -25,15 +21,10 @@ interface AnchoringOptions {
 
 /** The longest anchored value, in characters. A longer one is hidden. */
 const VALUE_LIMIT = 65_536;
-
 const ATTEMPTS = 3;
 
 /** Creates the view of a model and stores its tokens. Rejects if the store fails. */
-export async function createAnchoredView(
-  value: Json,
-  rules: RuleNode,
-  options: AnchoringOptions,
-): Promise<AnchoredView> {
+export async function createAnchoredView(value: Json, rules: RuleNode, options: AnchoringOptions) {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const issued = createTokenIssuer(options);
     const view = applyRules(value, rules, createTreatment(issued.anchor));
@@ -78,7 +69,6 @@ function chooseLabel({ label, path }: FieldRule): string {
 
 /** Shorter values occur in longer texts by chance, so they must match whole words. */
 const MIN_SUBSTRING_LENGTH = 4;
-
 const WORK_LIMIT = 200_000_000;
 
 /** The texts and numbers of a record that the rules withhold. Booleans and null tell nothing. */
@@ -99,9 +89,7 @@ export function containsWithheld(text: string, values: readonly string[], other 
   return values.some((value) => containsValue(text, value) && !containsValue(other, value));
 }
 
-function toReadableText(value: Json): string {
-  return collectTexts(value, true).join("\n");
-}
+const toReadableText = (value: Json): string => collectTexts(value, true).join("\n");
 
 function containsValue(text: string, value: string): boolean {
   if (value.length >= MIN_SUBSTRING_LENGTH) return text.includes(value);
@@ -111,9 +99,8 @@ function containsValue(text: string, value: string): boolean {
   return false;
 }
 
-function isWordPart(character: string | undefined): boolean {
-  return character !== undefined && /[\p{L}\p{N}]/u.test(character);
-}
+const isWordPart = (character: string | undefined): boolean =>
+  character !== undefined && /[\p{L}\p{N}]/u.test(character);
 
 function collectTexts(value: Json, withNames = false): readonly string[] {
   const leaves: string[] = [];
@@ -131,10 +118,7 @@ function collectTexts(value: Json, withNames = false): readonly string[] {
   return leaves;
 }
 
-/**
- * Returns a copy of the view that a host returned for the model. Throws `invalid_output` if it is not JSON, has a withheld
- * field, or contains a withheld value that the original view does not contain.
- */
+/** Copies a host's view for the model. Throws `invalid_output` if it is not JSON or adds something withheld. */
 export function checkModelAnswer(answer: unknown, record: Json, rules: RuleNode, own: AnchoredView): Json {
   if (typeof answer === "function" || typeof answer === "symbol") throw answerError("is not JSON");
   const text = stringifyRecord(answer);
@@ -151,6 +135,4 @@ export function checkModelAnswer(answer: unknown, record: Json, rules: RuleNode,
   return copy;
 }
 
-function answerError(why: string): QmError {
-  return createPublicError("invalid_output", `its answer ${why}`);
-}
+const answerError = (why: string): QmError => createPublicError("invalid_output", `its answer ${why}`);

@@ -25,11 +25,7 @@ export interface WithheldFields {
   readonly redact?: readonly FieldPath[] | undefined;
 }
 
-export function buildRules(
-  destination: Destination,
-  annotations: Annotations,
-  { hide, redact }: WithheldFields = {},
-): RuleNode {
+export function buildRules(destination: Destination, annotations: Annotations, { hide, redact }: WithheldFields = {}) {
   const annotated = Object.entries(annotations).flatMap(([path, annotation]) => {
     const treatment = resolveTreatment(destination, annotation);
     return treatment === undefined ? [] : [{ path, treatment, label: annotation.label }];
@@ -59,9 +55,8 @@ export function resolveTreatment(destination: Destination, annotation: FieldAnno
   return destination === "llm-session" && composition !== "narrative" ? composition : undefined;
 }
 
-function createRules(treatment: Treatment, paths: readonly FieldPath[] = []): readonly FieldRule[] {
-  return paths.map((path) => ({ path, treatment }));
-}
+const createRules = (treatment: Treatment, paths: readonly FieldPath[] = []): readonly FieldRule[] =>
+  paths.map((path) => ({ path, treatment }));
 
 interface MutableRuleNode extends RuleNode {
   rule: FieldRule | undefined;

@@ -5,7 +5,6 @@ import { type FieldPath, ITEMS } from "./field-path.ts";
 import { buildRules, type FieldRule, pickStrongerRule, type RuleNode } from "./rules.ts";
 
 export const ABSENT = Symbol("absent");
-
 export const REDACTED_FIELD = "[redacted]";
 
 /** Returns the replacement of a value that has a rule. `inner` applies another treatment to the parts of the value. */
@@ -25,17 +24,10 @@ export function applyRules(value: Json, rules: RuleNode, treat: FieldTreatment):
 
 export function createTreatment(anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment {
   return (rule, inner) => {
-    switch (rule.treatment) {
-      case "hidden":
-        return ABSENT;
-      case "redacted":
-        return REDACTED_FIELD;
-      // The value of a token must not contain parts that are withheld.
-      case "anchored":
-        return anchor(inner(showAnchored), rule);
-      case "validated":
-        return inner(createTreatment(anchor));
-    }
+    if (rule.treatment === "hidden") return ABSENT;
+    if (rule.treatment === "redacted") return REDACTED_FIELD;
+    // The value of a token must not contain parts that are withheld.
+    return rule.treatment === "anchored" ? anchor(inner(showAnchored), rule) : inner(createTreatment(anchor));
   };
 }
 
@@ -99,19 +91,11 @@ function applyToFields(record: JsonObject, nodes: Nodes, treat: FieldTreatment, 
   return Object.fromEntries(entries);
 }
 
-function isList(value: readonly Json[] | JsonObject): value is readonly Json[] {
-  return Array.isArray(value);
-}
+const isList = (value: readonly Json[] | JsonObject): value is readonly Json[] => Array.isArray(value);
 
-interface MissingValue {
-  readonly path: FieldPath;
-  readonly value: Json;
-}
+type MissingValue = { readonly path: FieldPath; readonly value: Json };
 
-/**
- * Finds the `validated` values of a record that a text does not contain exactly: texts as they are, other values as JSON,
- * numbers not as part of another. Throws `invalid_output` if the record is not JSON.
- */
+/** Finds the `validated` values that a text does not contain exactly. Throws `invalid_output` if it is not JSON. */
 export function findMissingValues(text: string, annotated: AnnotatedRecord<unknown>): readonly MissingValue[] {
   const missing: MissingValue[] = [];
   const check: FieldTreatment = ({ path, treatment }, inner) => {

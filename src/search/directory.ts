@@ -46,10 +46,7 @@ export interface Directory {
 
 type FilledGroup = Omit<DirectoryGroup, "actions"> & { readonly held: readonly Action[] };
 
-/**
- * Groups the actions of a caller for a prompt: configured groups first, then one per world, then one per namespace, each
- * with some names. Omitted actions are counted, so that the reader knows there is more to search for.
- */
+/** Configured groups first, then by world, then by namespace. Omitted actions are counted: there is more to find. */
 export function renderDirectory(actions: readonly Action[], options: DirectoryOptions): Directory {
   const { filled, rest } = fillDefinedGroups(actions, options.groups);
   const groups = options.defaultGroups ? [...filled, ...groupByWorld(rest), ...groupByNamespace(rest)] : filled;
@@ -68,13 +65,10 @@ export function renderDirectory(actions: readonly Action[], options: DirectoryOp
   };
 }
 
-function renderGroup(
-  { name, title, trigger, held }: FilledGroup,
-  { maxActionsPerGroup, showCounts }: DirectoryOptions,
-): readonly string[] {
-  const names = held.slice(0, maxActionsPerGroup).map((action) => action.name);
+function renderGroup({ name, title, trigger, held }: FilledGroup, options: DirectoryOptions): readonly string[] {
+  const names = held.slice(0, options.maxActionsPerGroup).map((action) => action.name);
   const cut = held.length - names.length;
-  const head = [name, title, trigger, showCounts || cut > 0 ? formatCount(held.length, "action") : undefined]
+  const head = [name, title, trigger, options.showCounts || cut > 0 ? formatCount(held.length, "action") : undefined]
     .filter((part) => part !== undefined && part !== "")
     .map((part) => toOneLine(String(part)))
     .join(" — ");
@@ -98,9 +92,8 @@ function createGroupMatcher({ namespaces = [], tags = [], actions = [] }: Direct
     patterns.findMatch(action) !== undefined;
 }
 
-function groupByWorld(actions: readonly Action[]): readonly FilledGroup[] {
-  return groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
-}
+const groupByWorld = (actions: readonly Action[]): readonly FilledGroup[] =>
+  groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
 
 function groupByNamespace(actions: readonly Action[]): readonly FilledGroup[] {
   const plain = groupActions(actions, ({ world, name }) => (world === undefined ? getNamespace(name) : undefined));
@@ -110,10 +103,7 @@ function groupByNamespace(actions: readonly Action[]): readonly FilledGroup[] {
   });
 }
 
-function groupActions(
-  actions: readonly Action[],
-  getKey: (action: Action) => string | undefined,
-): readonly [string, readonly Action[]][] {
+function groupActions(actions: readonly Action[], getKey: (action: Action) => string | undefined) {
   const groups = new Map<string, Action[]>();
   for (const action of actions) {
     const key = getKey(action);
@@ -125,10 +115,5 @@ function groupActions(
   return [...groups].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-function countHeld(groups: readonly FilledGroup[]): number {
-  return groups.reduce((sum, group) => sum + group.held.length, 0);
-}
-
-function formatCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
+const countHeld = (groups: readonly FilledGroup[]): number => groups.reduce((sum, group) => sum + group.held.length, 0);
+const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -9,11 +9,7 @@ export interface Searchable {
   actions(): readonly Action[];
 }
 
-export interface Hit {
-  readonly action: Action;
-  readonly score: number;
-}
-
+export type Hit = { readonly action: Action; readonly score: number };
 export type HitOrder = (a: Hit, b: Hit) => number;
 
 export interface HitOptions {
@@ -23,10 +19,7 @@ export interface HitOptions {
   readonly accepts?: ((action: Action) => boolean) | undefined;
 }
 
-/**
- * Best first. Among equal scores: preferred namespaces in the given order, then the less dangerous effect, the shorter
- * name, the name. So the same catalog and query always give the same list.
- */
+/** Best first, then by preferred namespace, less dangerous effect, shorter name and name: always the same order. */
 export function createHitOrder(preferredNamespaces: readonly string[] = []): HitOrder {
   const rank = ({ action }: Hit): number => {
     const namespace = getNamespace(action.name);

@@ -3,26 +3,21 @@ import { CASE_INSENSITIVE, LinearPattern, MULTILINE } from "../core/linear-patte
 import { WORK_LIMIT, WorkExceeded } from "../core/work-budget.ts";
 import type { Hit, HitOptions, Searchable } from "./hits.ts";
 
-/**
- * `complete` is false if the work limit was reached before all visible actions were searched. `unreadable` completes a
- * sentence that begins with "the pattern".
- */
+/** `complete`: the work limit was not reached. `unreadable` completes a sentence that begins with "the pattern". */
 type PatternResult = { readonly hits: readonly Hit[]; readonly complete: boolean } | { readonly unreadable: string };
+
+type PatternPair = { readonly anywhere: LinearPattern; readonly atStart: LinearPattern };
 
 export const PATTERN_LIMIT = 256;
 const TEXT_LIMIT = 2_000;
 /** Smaller than elsewhere, because every visible action is searched. */
 const PROGRAM_LIMIT = 500;
 const SEARCH_WORK = 3 * WORK_LIMIT;
-
 const FLAGS = CASE_INSENSITIVE | MULTILINE;
 
 /** Finds the visible actions whose name, aliases, description or tags match the pattern, ignoring case. */
-export function searchByPattern(
-  pattern: string,
-  view: Searchable,
-  { limit, order, accepts = () => true }: HitOptions,
-): PatternResult {
+export function searchByPattern(pattern: string, view: Searchable, options: HitOptions): PatternResult {
+  const { limit, order, accepts = () => true } = options;
   const compiled = compile(pattern);
   if ("unreadable" in compiled) return compiled;
   const { anywhere, atStart } = compiled;
@@ -56,9 +51,7 @@ export function searchByPattern(
   return { hits: hits.sort(order).slice(0, limit), complete };
 }
 
-function compile(
-  pattern: string,
-): { readonly anywhere: LinearPattern; readonly atStart: LinearPattern } | { readonly unreadable: string } {
+function compile(pattern: string): PatternPair | { readonly unreadable: string } {
   if (pattern.length > PATTERN_LIMIT) return { unreadable: "is too long" };
   const anywhere = LinearPattern.compile(pattern, FLAGS);
   if (anywhere === "syntax") return { unreadable: "cannot be read (RE2 syntax)" };
@@ -69,18 +62,12 @@ function compile(
   return typeof atStart === "string" ? { unreadable: "asks for too much work" } : { anywhere, atStart };
 }
 
-function joinOtherTexts({ aliases, tags, description }: Action): string {
-  return [...aliases, ...tags, description].join("\n").slice(0, TEXT_LIMIT);
-}
-
+const joinOtherTexts = ({ aliases, tags, description }: Action): string =>
+  [...aliases, ...tags, description].join("\n").slice(0, TEXT_LIMIT);
 const LABEL_SCORE = 0.9;
 
 /** Finds the visible actions whose name, alias, tag or whole description is the query, ignoring case. */
-export function searchExact(
-  query: string,
-  view: Searchable,
-  { limit, order, accepts = () => true }: HitOptions,
-): readonly Hit[] {
+export function searchExact(query: string, view: Searchable, { limit, order, accepts = () => true }: HitOptions) {
   const wanted = query.trim().toLowerCase();
   if (wanted === "") return [];
   const hits: Hit[] = [];
@@ -95,6 +82,5 @@ export function searchExact(
 }
 
 /** Cheap check before lower-casing: a lower-case character is as long as before, or twice as long (İ). */
-function canEqual({ length }: string, { length: lowered }: string): boolean {
-  return length <= lowered && lowered <= 2 * length;
-}
+const canEqual = ({ length }: string, { length: lowered }: string): boolean =>
+  length <= lowered && lowered <= 2 * length;

@@ -44,6 +44,9 @@ export type CatalogSearch = (
   signal?: AbortSignal,
 ) => Promise<CatalogSearchResult>;
 
+type FullRequest = CatalogSearchRequest & { readonly type: SearchType; readonly limit: number };
+type Found = Omit<CatalogSearchResult, "requested" | "elsewhere">;
+
 const DEFAULT_LIMIT = 8;
 /** Lists to fuse are longer than the result: a middling hit in both lists may be the best overall. */
 const FUSED_FROM = 50;
@@ -70,11 +73,8 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     return index;
   }
 
-  async function attempt(
-    view: Searchable,
-    { query, type, limit, accepts }: CatalogSearchRequest & { readonly type: SearchType; readonly limit: number },
-    signal: AbortSignal | undefined,
-  ): Promise<Omit<CatalogSearchResult, "requested" | "elsewhere">> {
+  async function attempt(view: Searchable, request: FullRequest, signal?: AbortSignal): Promise<Found> {
+    const { query, type, limit, accepts } = request;
     const how = { limit, order, accepts };
     const byWords = async (count = limit) => (await getIndex(view)).search(query, view, { ...how, limit: count });
     const onlyByWords = async (note: string) => ({ ...(await byWords()), effective: "fts" as const, note });

@@ -9,11 +9,6 @@ import {
   bindList,
   createWriteTag,
   matchTexts,
-  optionalField,
-  readIntactRows,
-  readJsonObject,
-  readKnownText,
-  readTexts,
   type Sql,
   type SqlQuery,
   type SqlRow,
@@ -21,6 +16,7 @@ import {
   toStorableText,
   whereAll,
 } from "./sql.ts";
+import { optionalField, readIntactRows, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
 
 const DEFAULT_LIMIT = 100;
 /** Each row may hold long arguments, so few are read before other work gets its turn. */
@@ -133,15 +129,11 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
 
 const noExecutor = sql`executor = null, executor_pid = null, executor_host = null, lease_until = null`;
 
-function setProcess({ pid, host, leaseUntil }: LeaseHolder): SqlQuery {
-  return sql`
+const setProcess = ({ pid, host, leaseUntil }: LeaseHolder): SqlQuery => sql`
     executor_pid = ${pid}, executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}`;
-}
 
-function isClaimed(id: string, executor: string): SqlQuery {
-  return sql`
+const isClaimed = (id: string, executor: string): SqlQuery => sql`
     id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null`;
-}
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
   const { binding, caller, requestedAt: now } = approval;
@@ -197,12 +189,9 @@ function conditions({ state, user, session, turn, actor, tenant, action }: Appro
 
 async function requestedAfter(db: Sql, id: string): Promise<SqlQuery> {
   const [row] = await db.all(sql`select id, requested_at from approvals where id = ${toStorableText(id)}`);
-  if (row === undefined) {
-    throw new QmError("not_found", "there is no approval with the id to continue after", {
-      hint: "It may have been removed. List from the beginning.",
-    });
-  }
-  return isAfter(row);
+  if (row !== undefined) return isAfter(row);
+  const hint = "It may have been removed. List from the beginning.";
+  throw new QmError("not_found", "there is no approval with the id to continue after", { hint });
 }
 
 function isAfter(row: SqlRow): SqlQuery {

@@ -7,25 +7,23 @@ import { joinQueries, matchTexts, type Sql, type SqlQuery, type SqlRow, sql, toS
 const DEFAULT_LIMIT = 1000;
 
 /** The ledger in SQL: one table of lines and one of the last line of each chain. */
-export function createSqlEventStore(db: Sql): EventStore {
-  return {
-    append: (events) => db.transaction((tx) => appendEvents(tx, events)),
-    async read({ limit = DEFAULT_LIMIT, ...query }) {
-      const newestFirst = query.after === undefined;
-      const isOneSession = (query.session ?? query.lastSessionOf) !== undefined;
-      const order = newestFirst ? sql`${isOneSession ? sql`seq` : sql`id`} desc` : sql`id asc`;
-      const rows = await db.all(sql`
+export const createSqlEventStore = (db: Sql): EventStore => ({
+  append: (events) => db.transaction((tx) => appendEvents(tx, events)),
+  async read({ limit = DEFAULT_LIMIT, ...query }) {
+    const newestFirst = query.after === undefined;
+    const isOneSession = (query.session ?? query.lastSessionOf) !== undefined;
+    const order = newestFirst ? sql`${isOneSession ? sql`seq` : sql`id`} desc` : sql`id asc`;
+    const rows = await db.all(sql`
         select id, session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash
         from events ${conditions(query)}
         order by ${order} limit ${limit}`);
-      return (newestFirst ? rows.toReversed() : rows).map(toStoredEvent);
-    },
-    async heads() {
-      const rows = await db.all(sql`select session, seq, hash from chains order by session`);
-      return rows.map((row) => ({ session: String(row.session), seq: Number(row.seq), hash: String(row.hash) }));
-    },
-  };
-}
+    return (newestFirst ? rows.toReversed() : rows).map(toStoredEvent);
+  },
+  async heads() {
+    const rows = await db.all(sql`select session, seq, hash from chains order by session`);
+    return rows.map((row) => ({ session: String(row.session), seq: Number(row.seq), hash: String(row.hash) }));
+  },
+});
 
 /** Appends events within the caller's transaction. */
 export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promise<void> {
@@ -52,26 +50,21 @@ export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promis
 /** A line without its place in the chain. `data` is the text that is stored and hashed. */
 type NewLine = Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "data"> & { readonly data: string };
 
-function toNewLine({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine {
-  return {
-    session: toStorableText(session),
-    type,
-    at: at.toISOString(),
-    actor: toStorableText(actor),
-    tenant: toStorableText(tenant),
-    turn: toStorableText(turn),
-    user: toStorableText(user),
-    person: toStorableText(person),
-    callId: readOwnText(data, "callId"),
-    action: readOwnText(data, "action"),
-    data: canonicalJson(data),
-  };
-}
+const toNewLine = ({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine => ({
+  session: toStorableText(session),
+  type,
+  at: at.toISOString(),
+  actor: toStorableText(actor),
+  tenant: toStorableText(tenant),
+  turn: toStorableText(turn),
+  user: toStorableText(user),
+  person: toStorableText(person),
+  callId: readOwnText(data, "callId"),
+  action: readOwnText(data, "action"),
+  data: canonicalJson(data),
+});
 
-/**
- * Reserves places in each session's chain and returns where the chains ended before. Writing the counts first makes other
- * writers of these sessions wait, on engines with concurrent writers.
- */
+/** Returns where the chains ended. Writing the counts first makes concurrent writers of these sessions wait. */
 async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, { seq: number; hash: string }>> {
   const counts = new Map<string, number>();
   for (const { session } of lines) counts.set(session, (counts.get(session) ?? 0) + 1);
@@ -93,15 +86,8 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
 function conditions({ lastSessionOf, user, type, callId, after, ...query }: EventQuery): SqlQuery {
   const { session, actor, tenant, action } = query;
   const isPrefix = type?.endsWith(".") === true;
-  const all = matchTexts({
-    session,
-    actor,
-    tenant,
-    user_id: user,
-    type: isPrefix ? undefined : type,
-    call_id: callId,
-    action,
-  });
+  const whole = isPrefix ? undefined : type;
+  const all = matchTexts({ session, actor, tenant, user_id: user, type: whole, call_id: callId, action });
   if (lastSessionOf !== undefined) {
     const [from, to] = [toStorableText(lastSessionOf), `${toStorableText(lastSessionOf)}\u{10ffff}`];
     all.push(
@@ -113,25 +99,23 @@ function conditions({ lastSessionOf, user, type, callId, after, ...query }: Even
   return whereAll(all);
 }
 
-function toStoredEvent(row: SqlRow): StoredEvent {
-  return {
-    id: Number(row.id),
-    session: String(row.session),
-    seq: Number(row.seq),
-    type: String(row.type),
-    at: String(row.at),
-    actor: toTextOrNull(row.actor),
-    tenant: toTextOrNull(row.tenant),
-    turn: toTextOrNull(row.turn),
-    user: toTextOrNull(row.user_id),
-    person: toTextOrNull(row.person),
-    callId: toTextOrNull(row.call_id),
-    action: toTextOrNull(row.action),
-    data: readData(String(row.data)),
-    prev: String(row.prev),
-    hash: String(row.hash),
-  };
-}
+const toStoredEvent = (row: SqlRow): StoredEvent => ({
+  id: Number(row.id),
+  session: String(row.session),
+  seq: Number(row.seq),
+  type: String(row.type),
+  at: String(row.at),
+  actor: toTextOrNull(row.actor),
+  tenant: toTextOrNull(row.tenant),
+  turn: toTextOrNull(row.turn),
+  user: toTextOrNull(row.user_id),
+  person: toTextOrNull(row.person),
+  callId: toTextOrNull(row.call_id),
+  action: toTextOrNull(row.action),
+  data: readData(String(row.data)),
+  prev: String(row.prev),
+  hash: String(row.hash),
+});
 
 /** Returns text that was changed outside of this store as it is. Its hash will not match. */
 function readData(text: string): Json {
@@ -143,9 +127,8 @@ function readData(text: string): Json {
   }
 }
 
-function toTextOrNull(value: SqlRow[string] | undefined): string | null {
-  return value === null || value === undefined ? null : String(value);
-}
+const toTextOrNull = (value: SqlRow[string] | undefined): string | null =>
+  value === null || value === undefined ? null : String(value);
 
 function readOwnText(data: unknown, key: string): string | null {
   const value = isRecord(data) ? getOwn(data, key) : undefined;

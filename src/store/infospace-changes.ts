@@ -1,13 +1,10 @@
 import type { OwnerScope } from "../infospace/infospace-store.ts";
-import { type NoteOrigin, type NoteVisibility, noteVisibilities, type ResourceKind } from "../infospace/note.ts";
+import { type NoteOrigin, type NoteVisibility, noteVisibilities } from "../infospace/note.ts";
 import type { Quota } from "../infospace/quota.ts";
-import { escapeText, formatSources, readOwnerRow, readSources, unescapeColumn } from "./infospace-rows.ts";
+import { escapeText, formatSources, readOwnerRow } from "./infospace-rows.ts";
 import { bindList, type Sql, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-export interface Reader {
-  readonly tx: Sql;
-  readonly now: string;
-}
+export type Reader = { readonly tx: Sql; readonly now: string };
 
 /** One change of notes and collections, in one transaction. */
 export interface Change extends Reader {
@@ -17,28 +14,22 @@ export interface Change extends Reader {
   readonly quota: Quota | undefined;
 }
 
-/**
- * Runs one change at a time, also on engines with concurrent writers: the first statement makes the next change wait, so
- * the rows that a change has read stay the same until it ends.
- */
-export function runChange<T>(
+/** One change at a time: its first statement makes the next one wait, so rows that were read stay the same. */
+export const runChange = <T>(
   db: Sql,
   now: () => Date,
   work: (change: Change) => Promise<T>,
   quota?: Quota,
-): Promise<T> {
-  return db.transaction(async (tx) => {
+): Promise<T> =>
+  db.transaction(async (tx) => {
     const revision = await allocateIds(tx, "revision", 1);
     return work({ tx, revision, quota, now: now().toISOString() });
   });
-}
+
+type IdKind = "note" | "collection" | "origin" | "owner" | "revision";
 
 /** Returns the first of `count` new ids. */
-export async function allocateIds(
-  tx: Sql,
-  kind: "note" | "collection" | "origin" | "owner" | "revision",
-  count: number,
-): Promise<number> {
+export async function allocateIds(tx: Sql, kind: IdKind, count: number): Promise<number> {
   const [row] = await tx.all(sql`update resource_ids set last = last + ${count} where kind = ${kind} returning last`);
   return Number(row?.last) - count + 1;
 }
@@ -74,14 +65,8 @@ export async function ensureOwner(change: Change, reach: NoteVisibility, scope: 
 }
 
 export function ownerKey(reach: NoteVisibility, { tenant = "", user = "", session, actor }: OwnerScope): string {
-  switch (reach) {
-    case "session":
-      return JSON.stringify([reach, tenant, user, session]);
-    case "actor":
-      return JSON.stringify([reach, tenant, user, actor]);
-    case "tenant":
-      return JSON.stringify([reach, tenant]);
-  }
+  if (reach === "tenant") return JSON.stringify([reach, tenant]);
+  return JSON.stringify([reach, tenant, user, reach === "session" ? session : actor]);
 }
 
 /** Marks owners as changed. `ids` is a list or a select of ids. */
@@ -104,10 +89,7 @@ export class RemovedReferences {
 }
 
 /** Marks the owners as changed, and deletes owners and origins that nothing refers to any more. */
-export async function pruneReferences(
-  change: Change,
-  { origins = new Set(), owners }: { readonly origins?: ReadonlySet<number>; readonly owners: ReadonlySet<number> },
-): Promise<void> {
+export async function pruneReferences(change: Change, owners: ReadonlySet<number>, origins = new Set<number>()) {
   for (const ids of splitIntoBatches([...origins])) {
     await change.tx.all(sql`
       delete from origins where id in (${bindList(ids)})
@@ -121,43 +103,6 @@ export async function pruneReferences(
         and not exists (select 1 from notes n where n.owner = owners.id)
         and not exists (select 1 from collections c where c.owner = owners.id)`);
   }
-}
-
-export interface NoteRun {
-  readonly position: number;
-  readonly note: number;
-  readonly run: number;
-}
-
-/** The longest run. A run that holds a note starts less than this before it, so few rows are searched. */
-export const RUN_LIMIT = 1000;
-
-export function appendNoteToRuns(runs: NoteRun[], note: number): void {
-  const last = runs.at(-1);
-  if (last !== undefined && last.note + last.run === note && last.run < RUN_LIMIT) {
-    runs[runs.length - 1] = { ...last, run: last.run + 1 };
-  } else {
-    runs.push({ position: last === undefined ? 0 : last.position + last.run, note, run: 1 });
-  }
-}
-
-export const runHasNote = sql`n.id >= m.note and n.id < m.note + m.run`;
-
-/** Selects the ids of the notes in one version of a collection, or in all versions. */
-export function selectNoteIds(collection: number, version?: number): SqlQuery {
-  const only = version === undefined ? sql`` : sql`and m.version = ${version}`;
-  return sql`
-    select n.id from members m join notes n on ${runHasNote} where m.collection = ${collection} ${only}`;
-}
-
-/** The collections that hold a note in their newest version. `places` is how often the note is in it. */
-export async function findNoteHolders({ tx }: Change, note: number) {
-  const rows = await tx.all(sql`
-    select c.id, c.owner, count(*) as places
-    from members m join collections c on c.id = m.collection and c.version = m.version
-    where m.note > ${note - RUN_LIMIT} and m.note <= ${note} and m.note + m.run > ${note}
-    group by c.id, c.owner`);
-  return rows.map((row) => ({ collection: Number(row.id), owner: Number(row.owner), places: Number(row.places) }));
 }
 
 /** Lets the notes expire not before that time, or never if `expiresAt` is undefined. */
@@ -190,52 +135,5 @@ export async function widenReach(change: Change, ids: SqlQuery, reach: NoteVisib
           and o.tenant = ${escapeText(who.tenant ?? "")} and o.user_id = ${escapeText(who.user ?? "")}
           and o.actor = ${escapeText(who.actor)})`);
   }
-  await pruneReferences(change, { owners: new Set(before.map((row) => Number(row.owner))) });
-}
-
-/** How long the sources of a waiting call are stored. Approvals expire long before. */
-const HELD_MS = 90 * 86_400_000;
-
-export async function readHeldSources(tx: Sql, callId: string): Promise<readonly string[]> {
-  const [row] = await tx.all(sql`select sources from held_sources where call_id = ${escapeText(callId)}`);
-  return row === undefined ? [] : readSources(row, "sources", "a call");
-}
-
-export async function holdSources(tx: Sql, now: Date, callId: string, sources: readonly string[]): Promise<void> {
-  const all = [...new Set([...(await readHeldSources(tx, callId)), ...sources])].sort();
-  await tx.all(sql`
-    insert into held_sources (call_id, sources, held_at)
-    values (${escapeText(callId)}, ${JSON.stringify(all)}, ${now.toISOString()})
-    on conflict (call_id) do update set sources = excluded.sources, held_at = excluded.held_at`);
-  await tx.all(sql`delete from held_sources where held_at < ${new Date(now.getTime() - HELD_MS).toISOString()}`);
-}
-
-/**
- * Records more actions that a note or collection has data from. Collections that hold the note in any version get them too:
- * a caller that may use a collection may use everything in it.
- */
-export async function addSources(
-  change: Change,
-  { kind, id }: { readonly kind: ResourceKind; readonly id: number },
-  actions: Iterable<string>,
-): Promise<void> {
-  const { tx } = change;
-  const table = kind === "note" ? sql`notes` : sql`collections`;
-  const [row] = await tx.all(sql`
-    select o.action, o.sources as origin_sources, r.sources
-    from ${table} r join origins o on o.id = r.origin where r.id = ${id}`);
-  if (row === undefined) return;
-  const own = readSources(row, "sources", kind);
-  const known = new Set([unescapeColumn(row, "action", kind), ...readSources(row, "origin_sources", kind), ...own]);
-  const missing = [...new Set(actions)].filter((action) => !known.has(action));
-  if (missing.length === 0) return;
-  await tx.all(sql`update ${table} set sources = ${formatSources([...own, ...missing].sort())} where id = ${id}`);
-  await touchOwners(change, sql`select owner from ${table} where id = ${id}`);
-  if (kind === "collection") return;
-  const holders = await tx.all(sql`
-    select distinct m.collection from members m
-    where m.note > ${id - RUN_LIMIT} and m.note <= ${id} and m.note + m.run > ${id}`);
-  for (const { collection } of holders) {
-    await addSources(change, { kind: "collection", id: Number(collection) }, missing);
-  }
+  await pruneReferences(change, new Set(before.map((row) => Number(row.owner))));
 }

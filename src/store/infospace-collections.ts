@@ -2,7 +2,6 @@ import type { NewCollection, Retention, SaveRequest } from "../infospace/infospa
 import { type Collection, listSources, type NoteFacts, type NoteOrigin } from "../infospace/note.ts";
 import { NOTE_OVERHEAD, type QuotaAmount } from "../infospace/quota.ts";
 import {
-  addSources,
   allocateIds,
   type Change,
   ensureOrigin,
@@ -11,57 +10,43 @@ import {
   pruneReferences,
   type Reader,
   RemovedReferences,
-  RUN_LIMIT,
-  selectNoteIds,
   touchCollection,
   touchOwners,
   widenReach,
 } from "./infospace-changes.ts";
-import { dropCollection } from "./infospace-removal.ts";
 import {
-  collectionColumns,
   collectionNotExpired,
-  collectionTables,
-  escapeText,
   noteColumns,
   noteNotExpired,
   noteTables,
-  readCollectionRow,
-  readNoteFactsRow,
-} from "./infospace-rows.ts";
+  selectCollections,
+} from "./infospace-columns.ts";
+import { dropCollection } from "./infospace-removal.ts";
+import { escapeText, readCollectionRow, readNoteFactsRow } from "./infospace-rows.ts";
+import { RUN_LIMIT, selectNoteIds } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
 import { type SqlRow, sql } from "./sql.ts";
 
 export async function readCollection({ tx, now }: Reader, id: number): Promise<Collection | undefined> {
-  const [row] = await tx.all(sql`
-    select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionNotExpired(now)}`);
+  const [row] = await tx.all(sql`${selectCollections} where c.id = ${id} and ${collectionNotExpired(now)}`);
   return row === undefined ? undefined : readCollectionRow(row);
 }
 
-export async function addCollection(
-  change: Change,
-  origin: NoteOrigin,
-  { name, properties }: NewCollection,
-  { reach, expiresAt }: Retention,
-): Promise<number> {
-  const label = properties === undefined ? null : JSON.stringify(properties);
+export async function addCollection(change: Change, origin: NoteOrigin, made: NewCollection, retention: Retention) {
+  const label = made.properties === undefined ? null : JSON.stringify(made.properties);
   await charge(change, toPayer(origin), { notes: 1, bytes: NOTE_OVERHEAD + countCharacters(label) });
   const id = await allocateIds(change.tx, "collection", 1);
   const from = await ensureOrigin(change, origin);
-  const owner = await ensureOwner(change, reach, origin);
+  const owner = await ensureOwner(change, retention.reach, origin);
   await change.tx.all(sql`
     insert into collections (id, origin, owner, expires_at, complete, version, count, bytes, changed_at, name, properties)
-    values (${id}, ${from}, ${owner}, ${expiresAt ?? null}, 0, 1, 0, 0, ${origin.at}, ${escapeText(name)},
-      ${label})`);
+    values (${id}, ${from}, ${owner}, ${retention.expiresAt ?? null}, 0, 1, 0, 0, ${origin.at},
+      ${escapeText(made.name)}, ${label})`);
   return id;
 }
 
-export async function replaceCollection(
-  change: Change,
-  id: number,
-  by: number,
-  at: string,
-): Promise<Collection | undefined> {
+export async function replaceCollection(change: Change, id: number, by: number, at: string) {
   const { tx } = change;
   const [old, next] = [await readCollection(change, id), await readCollection(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
@@ -108,9 +93,8 @@ export async function absorb(change: Change, id: number, by: number, at: string)
   return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
 }
 
-function isOneRun({ note, run }: SqlRow, next: SqlRow): boolean {
-  return Number(note) + Number(run) === Number(next.note) && Number(run) + Number(next.run) <= RUN_LIMIT;
-}
+const isOneRun = ({ note, run }: SqlRow, next: SqlRow): boolean =>
+  Number(note) + Number(run) === Number(next.note) && Number(run) + Number(next.run) <= RUN_LIMIT;
 
 /** Gives moved notes the retention of their new collection, and removes the empty one. */
 async function takeOver(
@@ -123,14 +107,14 @@ async function takeOver(
   await touchOwners(change, sql`select owner from notes where ${parts}`);
   await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await extendExpiry(change, selectNoteIds(id), expiresAt);
-  await addSources(change, { kind: "collection", id }, listSources(next.origin));
+  await addSources(change, "collection", id, listSources(next.origin));
   await touchCollection(change, id);
   const removed = new RemovedReferences();
   await dropCollection(change, next.id, removed, sql`n.part_of is not null`);
   // The rows count for the payer of the collection. They are released first, so that none counts twice.
   await charge(change, toPayer(next.origin), { rows: -moved.rows });
   await charge(change, toPayer(origin), moved);
-  await pruneReferences(change, removed);
+  await pruneReferences(change, removed.owners, removed.origins);
   return readCollection(change, id);
 }
 
@@ -150,9 +134,8 @@ function pickLaterExpiry(one: string | undefined, other: string | undefined): st
   return one > other ? one : other;
 }
 
-export function save(change: Change, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
-  return saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
-}
+export const save = (change: Change, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> =>
+  saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
 
 /** A saved note no longer belongs to the collection it was made for, so it outlives that collection. */
 async function saveNote(change: Change, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {
@@ -165,7 +148,7 @@ async function saveNote(change: Change, { id, reach, name, at }: SaveRequest): P
     update notes set owner = ${owner}, expires_at = null, part_of = null, changed_at = ${at}
       ${name === undefined ? sql`` : sql`, name = ${escapeText(name)}`}
     where id = ${id}`);
-  await pruneReferences(change, { owners: new Set([Number(before.owner)]) });
+  await pruneReferences(change, new Set([Number(before.owner)]));
   const [row] = await tx.all(find);
   return row === undefined ? undefined : readNoteFactsRow(row);
 }

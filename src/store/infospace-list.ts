@@ -1,31 +1,22 @@
 import type { InfospaceStore, OwnerScope, ResourceQuery } from "../infospace/infospace-store.ts";
 import { type Collection, type NoteFacts, type NoteOrigin, noteVisibilities } from "../infospace/note.ts";
-import { ownerKey, type Reader, runHasNote } from "./infospace-changes.ts";
+import { ownerKey, type Reader } from "./infospace-changes.ts";
 import {
   collectionColumns,
   collectionNotExpired,
   collectionTables,
-  escapeText,
   noteColumns,
   noteNotExpired,
   noteTables,
   originColumns,
-  readCollectionRow,
-  readNoteFactsRow,
-  readOriginRow,
-} from "./infospace-rows.ts";
-import {
-  bindList,
-  joinQueries,
-  matchTexts,
-  readIntactRows,
-  type SqlQuery,
-  type SqlRow,
-  splitIntoBatches,
-  sql,
-} from "./sql.ts";
+} from "./infospace-columns.ts";
+import { escapeText, readCollectionRow, readNoteFactsRow, readOriginRow } from "./infospace-rows.ts";
+import { runHasNote } from "./infospace-runs.ts";
+import { bindList, joinQueries, matchTexts, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
+import { readIntactRows } from "./sql-rows.ts";
 
 type CountQuery = Omit<ResourceQuery, "limit" | "before">;
+type Allows = (origin: NoteOrigin) => boolean;
 type ContentScope = OwnerScope | { readonly collection: number };
 
 /** How many notes one statement looks at. A statement over all of them would block other callers. */
@@ -75,11 +66,7 @@ export async function readMark({ tx, now }: Reader, of: ContentScope): Promise<s
   return JSON.stringify(rows.map((row) => [row.key, row.revision, row.notes_until, row.collections_until].map(String)));
 }
 
-export async function readContents(
-  reader: Reader,
-  of: ContentScope,
-  allows: (origin: NoteOrigin) => boolean,
-): Promise<ReadonlyMap<number, string>> {
+export async function readContents(reader: Reader, of: ContentScope, allows: Allows) {
   const found = new Map<number, string>();
   const allowed = new Map<string, boolean>();
   for await (const rows of "collection" in of ? pageMembers(reader, of.collection) : pageNotes(reader, of)) {
@@ -121,12 +108,7 @@ async function* pageMembers({ tx, now }: Reader, collection: number): AsyncGener
 }
 
 /** Adds to `allowed` whether the origin of each row is allowed. Asks once for each origin. */
-async function checkOrigins(
-  { tx }: Reader,
-  rows: readonly SqlRow[],
-  allowed: Map<string, boolean>,
-  allows: (origin: NoteOrigin) => boolean,
-): Promise<void> {
+async function checkOrigins({ tx }: Reader, rows: readonly SqlRow[], allowed: Map<string, boolean>, allows: Allows) {
   const unknown = new Map(rows.map((row) => [originKey(row), row] as const).filter(([key]) => !allowed.has(key)));
   for (const batch of splitIntoBatches([...unknown.values()])) {
     const origins = await tx.all(sql`
@@ -154,18 +136,9 @@ function conditions(query: CountQuery, now: string): SqlQuery[] {
   return all;
 }
 
-function originKey({ origin, sources }: SqlRow): string {
-  return `${origin} ${sources ?? ""}`;
-}
-
-function toState({ hash, name, properties }: SqlRow): string {
-  return name === null && properties === null ? String(hash) : [hash, name, properties].map(String).join("\n");
-}
-
-function selectOwners(scope: OwnerScope): SqlQuery {
-  return sql`select id from owners where key in (${bindOwnerKeys(scope)})`;
-}
-
-function bindOwnerKeys(scope: OwnerScope): SqlQuery {
-  return bindList(noteVisibilities.map((reach) => ownerKey(reach, scope)));
-}
+const originKey = ({ origin, sources }: SqlRow): string => `${origin} ${sources ?? ""}`;
+const toState = ({ hash, name, properties }: SqlRow): string =>
+  name === null && properties === null ? String(hash) : [hash, name, properties].map(String).join("\n");
+const selectOwners = (scope: OwnerScope): SqlQuery => sql`select id from owners where key in (${bindOwnerKeys(scope)})`;
+const bindOwnerKeys = (scope: OwnerScope): SqlQuery =>
+  bindList(noteVisibilities.map((reach) => ownerKey(reach, scope)));

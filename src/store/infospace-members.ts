@@ -1,48 +1,20 @@
 import { QmError } from "../core/errors.ts";
 import type { InfospaceStore, NewCollectionItem, NewNote } from "../infospace/infospace-store.ts";
-import {
-  type Collection,
-  type CollectionItem,
-  formatHandle,
-  listSources,
-  mergeSources,
-  type NoteOrigin,
-} from "../infospace/note.ts";
-import {
-  addSources,
-  appendNoteToRuns,
-  type Change,
-  extendExpiry,
-  type NoteRun,
-  type Reader,
-  RUN_LIMIT,
-  runHasNote,
-  touchCollection,
-  widenReach,
-} from "./infospace-changes.ts";
+import { formatHandle, listSources, mergeSources, type NoteOrigin } from "../infospace/note.ts";
+import { type Change, extendExpiry, type Reader, touchCollection, widenReach } from "./infospace-changes.ts";
 import { readCollection } from "./infospace-collections.ts";
+import { collectionNotExpired, contentColumns, fileTable, noteNotExpired } from "./infospace-columns.ts";
 import { insertNotes } from "./infospace-notes.ts";
-import {
-  collectionNotExpired,
-  contentColumns,
-  fileTable,
-  noteNotExpired,
-  readItemRow,
-  readSources,
-  unescapeColumn,
-} from "./infospace-rows.ts";
+import { readItemRow, readSources, unescapeColumn } from "./infospace-rows.ts";
+import { appendNoteToRuns, type NoteRun, RUN_LIMIT, runHasNote } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
 import { charge, toPayer } from "./infospace-usage.ts";
 import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-/**
- * Items of a collection, in rows of one run each. A position belongs to one note for good and stays empty when the note is
- * removed, so a reader that goes on after the last position misses nothing. The next version counts from 0 again.
- */
-export async function readCollectionItems(
-  { tx, now }: Reader,
-  id: number,
-  { version, from, limit }: Parameters<InfospaceStore["items"]>[1],
-): Promise<readonly CollectionItem[]> {
+type ItemQuery = Parameters<InfospaceStore["items"]>[1];
+
+/** A position belongs to one note for good and stays empty without it, so a reader of pages misses nothing. */
+export async function readCollectionItems({ tx, now }: Reader, id: number, { version, from, limit }: ItemQuery) {
   const first = Math.max(0, Math.trunc(from));
   const rows = await tx.all(sql`
     select m.position + (n.id - m.note) as position, n.id, n.format, n.bytes, n.hash, ${contentColumns}
@@ -56,17 +28,11 @@ export async function readCollectionItems(
   return rows.map(readItemRow);
 }
 
-export async function findPositions(
-  { tx, now }: Reader,
-  id: number,
-  version: number,
-  notes: readonly number[],
-): Promise<ReadonlyMap<number, number>> {
+export async function findPositions({ tx, now }: Reader, id: number, version: number, notes: readonly number[]) {
   const first = new Map<number, number>();
   for (const batch of splitIntoBatches([...new Set(notes)])) {
-    const rows = await tx.all(
-      sql`select n.id from notes n where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`,
-    );
+    const rows = await tx.all(sql`
+      select n.id from notes n where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`);
     const wanted = rows.map((row) => Number(row.id));
     if (wanted.length === 0) continue;
     const [least, most] = [Math.min(...wanted), Math.max(...wanted)];
@@ -84,11 +50,7 @@ export async function findPositions(
   return first;
 }
 
-export async function readCollectionVersion(
-  { tx, now }: Reader,
-  id: number,
-  version: number,
-): Promise<Pick<Collection, "count" | "bytes"> | undefined> {
+export async function readCollectionVersion({ tx, now }: Reader, id: number, version: number) {
   if (!Number.isSafeInteger(version) || version < 1) return undefined;
   const [row] = await tx.all(sql`
     select count(n.id) as count, coalesce(sum(n.bytes), 0) as bytes
@@ -100,12 +62,7 @@ export async function readCollectionVersion(
   return row === undefined ? undefined : { count: Number(row.count), bytes: Number(row.bytes) };
 }
 
-export async function append(
-  change: Change,
-  id: number,
-  entries: readonly NewCollectionItem[],
-  origin: NoteOrigin,
-): Promise<Collection | undefined> {
+export async function append(change: Change, id: number, entries: readonly NewCollectionItem[], origin: NoteOrigin) {
   const { tx } = change;
   const collection = await readCollection(change, id);
   if (collection === undefined || entries.length === 0) return collection;
@@ -144,7 +101,7 @@ export async function append(
     update collections set count = count + ${entries.length}, bytes = bytes + ${bytes}, changed_at = ${origin.at}
     where id = ${id}`);
   await touchCollection(change, id);
-  await addSources(change, { kind: "collection", id }, [...listSources(origin), ...sources]);
+  await addSources(change, "collection", id, [...listSources(origin), ...sources]);
   return {
     ...collection,
     origin: mergeSources(collection.origin, [...listSources(origin), ...sources]),
@@ -195,9 +152,8 @@ async function readNoteSources({ tx }: Change, ids: readonly number[]): Promise<
 async function insertRuns({ tx }: Change, id: number, version: number, runs: readonly NoteRun[]) {
   const rows = runs.map(({ position, note, run }) => sql`(${id}, ${version}, ${position}, ${note}, ${run})`);
   for (const batch of splitIntoBatches(rows)) {
-    await tx.all(
-      sql`insert into members (collection, version, position, note, run) values ${joinQueries(batch, ", ")}`,
-    );
+    await tx.all(sql`
+      insert into members (collection, version, position, note, run) values ${joinQueries(batch, ", ")}`);
   }
 }
 
@@ -211,13 +167,12 @@ async function readSizes({ tx, now }: Change, ids: readonly number[]): Promise<R
   return sizes;
 }
 
-function isStoredNote(entry: NewCollectionItem): entry is { readonly id: number } {
-  return "id" in entry;
-}
-
-function toNoteRun({ position, note, run }: SqlRow): NoteRun {
-  return { position: Number(position), note: Number(note), run: Number(run) };
-}
+const isStoredNote = (entry: NewCollectionItem): entry is { readonly id: number } => "id" in entry;
+const toNoteRun = ({ position, note, run }: SqlRow): NoteRun => ({
+  position: Number(position),
+  note: Number(note),
+  run: Number(run),
+});
 
 function missingNoteError(id: number): QmError {
   return new QmError("not_found", `${formatHandle("note", id)} does not exist, so it cannot be added to a collection`, {

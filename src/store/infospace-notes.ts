@@ -1,29 +1,14 @@
 import { MAX_VERSIONS, type NewNote, type Retention } from "../infospace/infospace-store.ts";
 import type { Note, NoteFacts, NoteOrigin, NoteVersion } from "../infospace/note.ts";
 import { NOTE_OVERHEAD } from "../infospace/quota.ts";
-import {
-  addSources,
-  allocateIds,
-  type Change,
-  ensureOrigin,
-  ensureOwner,
-  findNoteHolders,
-  type Reader,
-  touchOwners,
-} from "./infospace-changes.ts";
-import {
-  escapeText,
-  noteColumns,
-  noteNotExpired,
-  noteTables,
-  readNoteFactsRow,
-  readNoteRow,
-  readVersionRow,
-  selectNoteFacts,
-  selectNotes,
-} from "./infospace-rows.ts";
+import { allocateIds, type Change, ensureOrigin, ensureOwner, type Reader, touchOwners } from "./infospace-changes.ts";
+import { noteColumns, noteNotExpired, noteTables, selectNoteFacts, selectNotes } from "./infospace-columns.ts";
+import { escapeText, readNoteFactsRow, readNoteRow, readVersionRow } from "./infospace-rows.ts";
+import { findNoteHolders } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
-import { bindList, joinQueries, readIntactRows, splitIntoBatches, sql } from "./sql.ts";
+import { bindList, joinQueries, splitIntoBatches, sql } from "./sql.ts";
+import { readIntactRows } from "./sql-rows.ts";
 
 /** The content of a note is in its row, earlier versions are in the history. */
 export async function readNote({ tx, now }: Reader, id: number): Promise<Note | undefined> {
@@ -133,7 +118,7 @@ export async function replaceNote(
   await tx.all(sql`delete from note_history where note = ${id} and version <= ${version - MAX_VERSIONS}`);
   await tx.all(sql`delete from note_files where note = ${id} and version <= ${version - MAX_VERSIONS}`);
   await touchOwners(change, bindList([Number(before.owner)]));
-  await addSources(change, { kind: "note", id }, sources);
+  await addSources(change, "note", id, sources);
   for (const { collection, owner, places } of await findNoteHolders(change, id)) {
     const more = places * (bytes - Number(before.bytes));
     await tx.all(sql`update collections set bytes = bytes + ${more} where id = ${collection}`);

@@ -1,33 +1,23 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { ResourceKind } from "../infospace/note.ts";
-import {
-  type Change,
-  findNoteHolders,
-  pruneReferences,
-  RemovedReferences,
-  RUN_LIMIT,
-  touchOwners,
-} from "./infospace-changes.ts";
-import { collectionNotExpired, noteNotExpired } from "./infospace-rows.ts";
+import { type Change, pruneReferences, RemovedReferences, touchOwners } from "./infospace-changes.ts";
+import { collectionNotExpired, noteNotExpired } from "./infospace-columns.ts";
+import { findNoteHolders, RUN_LIMIT } from "./infospace-runs.ts";
 import { releaseCollection, releaseNotes, releaseRows } from "./infospace-usage.ts";
 import { bindList, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
+type RunChange = <T>(work: (change: Change) => Promise<T>) => Promise<T>;
 type RemovalResult = Awaited<ReturnType<InfospaceStore["remove"]>>;
 
 const IS_PART = sql`n.part_of is not null`;
-
 const REMOVAL_BATCH = 2_000;
 
-export async function removeResource(
-  runChange: <T>(work: (change: Change) => Promise<T>) => Promise<T>,
-  kind: ResourceKind,
-  id: number,
-): Promise<RemovalResult> {
+export async function removeResource(runChange: RunChange, kind: ResourceKind, id: number): Promise<RemovalResult> {
   const step = <T>(work: (change: Change, id: number, removed: RemovedReferences) => Promise<T>): Promise<T> =>
     runChange(async (change) => {
       const removed = new RemovedReferences();
       const result = await work(change, id, removed);
-      await pruneReferences(change, removed);
+      await pruneReferences(change, removed.owners, removed.origins);
       return result;
     });
   if (kind === "note") return step(removeNote);
@@ -108,20 +98,12 @@ export async function removeExpired(change: Change, at: string): Promise<Removal
   for (const { id } of collections) {
     orphans += await dropCollection(change, Number(id), removed, sql`n.part_of is not null and n.expires_at is null`);
   }
-  await pruneReferences(change, removed);
+  await pruneReferences(change, removed.owners, removed.origins);
   return { notes: notes.reduce((sum, { n }) => sum + Number(n), orphans), collections: collections.length };
 }
 
-/**
- * Removes a collection, and the notes of all its versions that match `which` and that no other collection holds. Returns
- * the number of removed notes.
- */
-export async function dropCollection(
-  change: Change,
-  id: number,
-  removed: RemovedReferences,
-  which: SqlQuery,
-): Promise<number> {
+/** Removes a collection and its notes that match `which` and no other collection holds. Returns how many notes. */
+export async function dropCollection(change: Change, id: number, removed: RemovedReferences, which: SqlQuery) {
   const { tx } = change;
   const runs = await tx.all(sql`select note, run from members where collection = ${id} order by note`);
   await releaseCollection(change, id);
@@ -131,12 +113,7 @@ export async function dropCollection(
   return dropNotes(change, runs, removed, which);
 }
 
-async function dropNotes(
-  change: Change,
-  runs: readonly SqlRow[],
-  removed: RemovedReferences,
-  which: SqlQuery,
-): Promise<number> {
+async function dropNotes(change: Change, runs: readonly SqlRow[], removed: RemovedReferences, which: SqlQuery) {
   const { tx } = change;
   let count = 0;
   // In batches: a statement cannot be interrupted, and each note may be long.

@@ -11,45 +11,10 @@ import {
   type NoteVersion,
   noteVisibilities,
 } from "../infospace/note.ts";
-import {
-  damagedRowError,
-  optionalField,
-  readJsonObject,
-  readKnownText,
-  type SqlQuery,
-  type SqlRow,
-  sql,
-} from "./sql.ts";
+import type { SqlRow } from "./sql.ts";
+import { damagedRowError, optionalField, readJsonObject, readKnownText } from "./sql-rows.ts";
 
-export const originColumns = sql`
-  o.tenant, o.user_id, o.session, o.actor, o.turn, o.action, o.call_id, o.made_at, o.sources as origin_sources`;
-
-/** Columns of `noteTables`, without the content, which may be long. */
-export const noteColumns = sql`
-  n.id, n.part_of, n.expires_at, n.format, n.version, n.bytes, n.hash, n.changed_at, n.name, n.properties,
-  n.sources, w.reach, ${originColumns}`;
-export const noteTables = sql`notes n join origins o on o.id = n.origin join owners w on w.id = n.owner`;
-
-export const collectionColumns = sql`
-  c.id, c.expires_at, c.complete, c.version, c.count, c.bytes, c.changed_at, c.name, c.properties, c.sources,
-  w.reach, ${originColumns}`;
-export const collectionTables = sql`
-  collections c join origins o on o.id = c.origin join owners w on w.id = c.owner`;
-
-export const contentColumns = sql`n.content, f.data`;
-export const fileTable = sql`left join note_files f on f.note = n.id and f.version = n.version`;
-
-export const selectNoteFacts = sql`select ${noteColumns} from ${noteTables}`;
-export const selectNotes = sql`select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable}`;
-
-/** `coalesce` keeps the engine from using the index on `expires_at`: nearly all notes match, other indexes find few. */
-export const noteNotExpired = (now: string): SqlQuery => sql`coalesce(n.expires_at, '9999') > ${now}`;
-export const collectionNotExpired = (now: string): SqlQuery => sql`coalesce(c.expires_at, '9999') > ${now}`;
-
-/**
- * Escapes a text as in JSON, without the quotes. Unlike `toStorableText` it keeps different texts different, so that two
- * owners whose names have lone surrogates are not taken for one.
- */
+/** Escapes as in JSON, without quotes. Unlike `toStorableText`, different texts stay different: owners depend on it. */
 export function escapeText(text: string): string;
 export function escapeText(text: string | undefined): string | null;
 export function escapeText(text: string | undefined): string | null {
@@ -66,9 +31,10 @@ export function readNoteFactsRow(row: SqlRow): NoteFacts {
   };
 }
 
-export function readNoteRow(row: SqlRow): Note {
-  return { ...readNoteFactsRow(row), content: readContentColumn(row, formatHandle("note", Number(row.id))) };
-}
+export const readNoteRow = (row: SqlRow): Note => ({
+  ...readNoteFactsRow(row),
+  content: readContentColumn(row, formatHandle("note", Number(row.id))),
+});
 
 export function readItemRow(row: SqlRow): CollectionItem {
   const id = Number(row.id);
@@ -81,15 +47,13 @@ export function readItemRow(row: SqlRow): CollectionItem {
   };
 }
 
-export function readVersionRow(row: SqlRow): NoteVersion {
-  return {
-    version: Number(row.version),
-    format: readFormatColumn(row, formatHandle("note", Number(row.id))),
-    hash: String(row.hash),
-    bytes: Number(row.bytes),
-    changedAt: String(row.changed_at),
-  };
-}
+export const readVersionRow = (row: SqlRow): NoteVersion => ({
+  version: Number(row.version),
+  format: readFormatColumn(row, formatHandle("note", Number(row.id))),
+  hash: String(row.hash),
+  bytes: Number(row.bytes),
+  changedAt: String(row.changed_at),
+});
 
 export function readCollectionRow(row: SqlRow): Collection {
   const what = formatHandle("collection", Number(row.id));
@@ -106,23 +70,20 @@ export function readOwnerRow(row: SqlRow, what: string): Pick<NoteOrigin, "tenan
   };
 }
 
-function readResourceRow(row: SqlRow, what: string) {
-  return {
-    id: Number(row.id),
-    ...optionalField("name", row.name, () => unescapeColumn(row, "name", what)),
-    properties: row.properties === null ? {} : readJsonObject<JsonObject>(row, "properties", what),
-    origin: readOriginRow(row, what),
-    reach: readKnownText(row, "reach", noteVisibilities, what),
-    version: Number(row.version),
-    bytes: Number(row.bytes),
-    changedAt: String(row.changed_at),
-    ...optionalField("expiresAt", row.expires_at, String),
-  };
-}
+const readResourceRow = (row: SqlRow, what: string) => ({
+  id: Number(row.id),
+  ...optionalField("name", row.name, () => unescapeColumn(row, "name", what)),
+  properties: row.properties === null ? {} : readJsonObject<JsonObject>(row, "properties", what),
+  origin: readOriginRow(row, what),
+  reach: readKnownText(row, "reach", noteVisibilities, what),
+  version: Number(row.version),
+  bytes: Number(row.bytes),
+  changedAt: String(row.changed_at),
+  ...optionalField("expiresAt", row.expires_at, String),
+});
 
-export function formatSources(sources: readonly string[] | undefined): string | null {
-  return sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
-}
+export const formatSources = (sources: readonly string[] | undefined): string | null =>
+  sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
 
 export function readSources(row: SqlRow, column: string, what: string): readonly string[] {
   if (row[column] === null) return [];
@@ -144,10 +105,7 @@ export function readOriginRow(row: SqlRow, what: string): NoteOrigin {
 }
 
 const formats = ["text", "json", "file"] as const satisfies readonly NoteFormat[];
-
-function readFormatColumn(row: SqlRow, what: string): NoteFormat {
-  return readKnownText(row, "format", formats, what);
-}
+const readFormatColumn = (row: SqlRow, what: string): NoteFormat => readKnownText(row, "format", formats, what);
 
 function readContentColumn(row: SqlRow, what: string): Json {
   if (readFormatColumn(row, what) !== "file") return parseColumn(String(row.content), what, "content");
@@ -157,9 +115,8 @@ function readContentColumn(row: SqlRow, what: string): Json {
   return { ...about, base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
 }
 
-export function unescapeColumn(row: SqlRow, column: string, what: string): string {
-  return String(parseColumn(`"${row[column]}"`, what, column));
-}
+export const unescapeColumn = (row: SqlRow, column: string, what: string): string =>
+  String(parseColumn(`"${row[column]}"`, what, column));
 
 function parseColumn(text: string, what: string, column: string): Json {
   try {

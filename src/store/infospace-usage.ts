@@ -10,14 +10,11 @@ import {
 } from "../infospace/quota.ts";
 import type { Change } from "./infospace-changes.ts";
 import { escapeText, unescapeColumn } from "./infospace-rows.ts";
-import { bindList, joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+import { bindList, joinQueries, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+import { optionalField } from "./sql-rows.ts";
 
 /** The scope that a note or collection counts for while it exists. Escaped as in the columns. */
-interface Payer {
-  readonly tenant: string;
-  readonly user: string;
-  readonly session: string;
-}
+type Payer = { readonly tenant: string; readonly user: string; readonly session: string };
 
 /** Counts code points, as `length` does in SQL. */
 export function countCharacters(text: string | null): number {
@@ -28,17 +25,15 @@ export function countCharacters(text: string | null): number {
 
 /** The size of a row of `notes n` or `collections n`, without content and history. */
 const ownBytes = sql`length(coalesce(n.properties, '')) + ${NOTE_OVERHEAD}`;
-
-export function toPayer({ tenant = "", user = "", session }: Omit<OwnerScope, "actor">): Payer {
-  return { tenant: escapeText(tenant), user: escapeText(user), session: escapeText(session) };
-}
+export const toPayer = ({ tenant = "", user = "", session }: Omit<OwnerScope, "actor">): Payer => ({
+  tenant: escapeText(tenant),
+  user: escapeText(user),
+  session: escapeText(session),
+});
 
 /** Adds to the usage of the payer. Throws `quota_exceeded` if it does not fit; the transaction then rolls back. */
-export async function charge(
-  { tx, quota }: Change,
-  payer: Payer,
-  { notes = 0, bytes = 0, rows = 0 }: Partial<QuotaAmount>,
-): Promise<void> {
+export async function charge({ tx, quota }: Change, payer: Payer, amount: Partial<QuotaAmount>): Promise<void> {
+  const { notes = 0, bytes = 0, rows = 0 } = amount;
   if (notes === 0 && bytes === 0 && rows === 0) return;
   const added = quotaScopes.map((scope) => sql`(${bindScopeKey(scope, payer)}, ${notes}, ${bytes}, ${rows})`);
   const used = await tx.all(sql`
@@ -99,9 +94,8 @@ export async function readUsage(db: Sql, of: OwnerScope | undefined): Promise<re
   return rows.map(toUsage).sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
 }
 
-function bindScopeKey(scope: QuotaScope, { tenant, user, session }: Payer): SqlQuery {
-  return bindList([scope, tenant, scope === "tenant" ? "" : user, scope === "session" ? session : ""]);
-}
+const bindScopeKey = (scope: QuotaScope, { tenant, user, session }: Payer): SqlQuery =>
+  bindList([scope, tenant, scope === "tenant" ? "" : user, scope === "session" ? session : ""]);
 
 function matchPayer(payer: Payer): SqlQuery {
   const keys = quotaScopes.map((scope) => sql`(scope, tenant, user_id, session) = (${bindScopeKey(scope, payer)})`);
@@ -119,6 +113,8 @@ function toUsage(row: SqlRow): QuotaUsage {
   };
 }
 
-function toAmount(row: SqlRow): QuotaAmount {
-  return { notes: Number(row.notes), bytes: Number(row.bytes), rows: Number(row.row_count) };
-}
+const toAmount = (row: SqlRow): QuotaAmount => ({
+  notes: Number(row.notes),
+  bytes: Number(row.bytes),
+  rows: Number(row.row_count),
+});

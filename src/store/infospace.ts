@@ -1,6 +1,6 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { Quota } from "../infospace/quota.ts";
-import { type Change, holdSources, readHeldSources, runChange, touchCollection } from "./infospace-changes.ts";
+import { type Change, runChange, touchCollection } from "./infospace-changes.ts";
 import { absorb, addCollection, readCollection, replaceCollection, save } from "./infospace-collections.ts";
 import { countResources, listResources, readContents, readMark } from "./infospace-list.ts";
 import { append, findPositions, readCollectionItems, readCollectionVersion, removeItems } from "./infospace-members.ts";
@@ -14,6 +14,7 @@ import {
   replaceNote,
 } from "./infospace-notes.ts";
 import { removeExpired, removeResource } from "./infospace-removal.ts";
+import { holdSources, readHeldSources } from "./infospace-sources.ts";
 import { readUsage } from "./infospace-usage.ts";
 import { type Sql, sql } from "./sql.ts";
 

@@ -2,10 +2,7 @@ import { QmError } from "../core/errors.ts";
 import { type Sql, type SqlDialect, type SqlDriver, type SqlQuery, sql } from "./sql.ts";
 
 /** One step of the schema. A released step never changes; a later step corrects it. */
-export interface Migration {
-  readonly name: string;
-  readonly statements: (dialect: SqlDialect) => readonly SqlQuery[];
-}
+export type Migration = { readonly name: string; readonly statements: (dialect: SqlDialect) => readonly SqlQuery[] };
 
 /** All steps in order. The version of a store is the number of steps it has taken. */
 export const migrations: readonly Migration[] = [
@@ -175,10 +172,7 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/**
- * Migrates a store in one transaction, so that other processes that open it wait. Throws `store_failed` if the store is
- * newer than this program.
- */
+/** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */
 export async function migrate(db: SqlDriver, steps: readonly Migration[] = migrations): Promise<void> {
   await db.transaction(async (tx) => {
     const version = await readSchemaVersion(tx);

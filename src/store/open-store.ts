@@ -20,9 +20,8 @@ export interface StoreOptions extends SqliteOptions {
 }
 
 /** Opens the store in the file at `path` (or `:memory:`). Creates or migrates it if needed. */
-export async function openSqliteStore(path: string, { now, ...options }: StoreOptions): Promise<Store> {
-  return openStore(await openSqlite(path, options), now);
-}
+export const openSqliteStore = async (path: string, { now, ...options }: StoreOptions): Promise<Store> =>
+  openStore(await openSqlite(path, options), now);
 
 /** Owns `db` from now on: closes it with the store, or at once if the migration fails. */
 export async function openStore(db: SqlDriver, now: () => Date) {

@@ -1,102 +1,89 @@
 import type { ProblemStore, ServerProblem } from "../mcp/hub/server-problems.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
-import type {
-  DefinitionPin,
-  ManifestRecord,
-  ManifestStore,
-  PinState,
-  ServerManifest,
-} from "../mcp/manifests/manifest-store.ts";
-import type { OfferedTool, ServerOffer } from "../mcp/manifests/offer.ts";
+import type { DefinitionPin, ManifestRecord, ManifestStore, ServerManifest } from "../mcp/manifests/manifest-store.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 /** Started processes in SQL: one row for each that is not known to have ended. */
-export function createSqlProcessStore(db: Sql): ProcessStore {
-  return {
-    async add({ server, pid, startedAt, ownerPid, host }) {
-      await db.all(sql`
+export const createSqlProcessStore = (db: Sql): ProcessStore => ({
+  async add({ server, pid, startedAt, ownerPid, host }) {
+    await db.all(sql`
         insert into processes (host, pid, started_at, server, owner_pid)
         values (${host}, ${pid}, ${startedAt}, ${server}, ${ownerPid})
         on conflict (host, pid, started_at) do update set server = excluded.server, owner_pid = excluded.owner_pid`);
-    },
-    async remove({ host, pid, startedAt }) {
-      await db.all(sql`delete from processes where host = ${host} and pid = ${pid} and started_at = ${startedAt}`);
-    },
-    async all() {
-      const rows = await db.all(sql`
+  },
+  async remove({ host, pid, startedAt }) {
+    await db.all(sql`delete from processes where host = ${host} and pid = ${pid} and started_at = ${startedAt}`);
+  },
+  async all() {
+    const rows = await db.all(sql`
         select server, pid, started_at, owner_pid, host from processes order by host, pid, started_at`);
-      return rows.map((row) => ({
-        server: String(row.server),
-        pid: Number(row.pid),
-        startedAt: String(row.started_at),
-        ownerPid: Number(row.owner_pid),
-        host: String(row.host),
-      }));
-    },
-  };
-}
+    return rows.map((row) => ({
+      server: String(row.server),
+      pid: Number(row.pid),
+      startedAt: String(row.started_at),
+      ownerPid: Number(row.owner_pid),
+      host: String(row.host),
+    }));
+  },
+});
 
 /** Problems of servers in SQL: one row for each server that failed when it was last tried. */
-export function createSqlProblemStore(db: Sql): ProblemStore {
-  return {
-    async set(server, { fingerprint, state, message }) {
-      await db.all(sql`
+export const createSqlProblemStore = (db: Sql): ProblemStore => ({
+  async set(server, { fingerprint, state, message }) {
+    await db.all(sql`
         insert into server_problems (server, fingerprint, state, message)
         values (${server}, ${fingerprint}, ${state}, ${message})
         on conflict (server) do update set fingerprint = excluded.fingerprint, state = excluded.state,
           message = excluded.message`);
-    },
-    async clear(server) {
-      await db.all(sql`delete from server_problems where server = ${server}`);
-    },
-    async all() {
-      const rows = await db.all(sql`select server, fingerprint, state, message from server_problems`);
-      return new Map(
-        rows.map(({ server, fingerprint, state, message }) => [
-          String(server),
-          { fingerprint: String(fingerprint), state: state as ServerProblem["state"], message: String(message) },
-        ]),
-      );
-    },
-  };
-}
+  },
+  async clear(server) {
+    await db.all(sql`delete from server_problems where server = ${server}`);
+  },
+  async all() {
+    const rows = await db.all(sql`select server, fingerprint, state, message from server_problems`);
+    return new Map(
+      rows.map(({ server, fingerprint, state, message }) => [
+        String(server),
+        { fingerprint: String(fingerprint), state: state as ServerProblem["state"], message: String(message) },
+      ]),
+    );
+  },
+});
 
 /** Manifests and pins in SQL: one row per server, and one per tool definition seen. Texts from servers are JSON. */
-export function createSqlManifestStore(db: Sql): ManifestStore {
-  return {
-    all: () => db.transaction(readAll),
-    read: (server) => db.transaction((tx) => readRecord(tx, server)),
-    async revisions() {
-      const rows = await db.all(sql`select server, revision from manifests`);
-      return new Map(rows.map((row) => [String(row.server), Number(row.revision)]));
-    },
-    change: (server, decide) =>
-      db.transaction(async (tx) => {
-        const before = await readRecord(tx, server);
-        const change = decide(before);
-        if (change === undefined) return before;
-        const manifest = change.manifest ?? before?.manifest;
-        if (manifest === undefined)
-          throw new TypeError(`the first record of ${server} cannot be written without a manifest`);
-        const revision = await nextRevision(tx);
-        if (change.manifest === undefined) {
-          await tx.all(sql`update manifests set revision = ${revision} where server = ${server}`);
-        } else {
-          await putManifest(tx, server, revision, manifest);
-        }
-        await dropPins(tx, server, change.drop);
-        await putPins(tx, server, change.put);
-        const gone = new Set([...change.drop, ...change.put.map(({ hash }) => hash)]);
-        const stay = (before?.pins ?? []).filter(({ hash }) => !gone.has(hash));
-        return { revision, manifest, pins: [...stay, ...change.put] };
-      }),
-    forget: (server) =>
-      db.transaction(async (tx) => {
-        await tx.all(sql`delete from pins where server = ${server}`);
-        return createWriteTag(tx)`delete from manifests where server = ${server} returning server`;
-      }),
-  };
-}
+export const createSqlManifestStore = (db: Sql): ManifestStore => ({
+  all: () => db.transaction(readAll),
+  read: (server) => db.transaction((tx) => readRecord(tx, server)),
+  async revisions() {
+    const rows = await db.all(sql`select server, revision from manifests`);
+    return new Map(rows.map((row) => [String(row.server), Number(row.revision)]));
+  },
+  change: (server, decide) =>
+    db.transaction(async (tx) => {
+      const before = await readRecord(tx, server);
+      const change = decide(before);
+      if (change === undefined) return before;
+      const manifest = change.manifest ?? before?.manifest;
+      if (manifest === undefined)
+        throw new TypeError(`the first record of ${server} cannot be written without a manifest`);
+      const revision = await nextRevision(tx);
+      if (change.manifest === undefined) {
+        await tx.all(sql`update manifests set revision = ${revision} where server = ${server}`);
+      } else {
+        await putManifest(tx, server, revision, manifest);
+      }
+      await dropPins(tx, server, change.drop);
+      await putPins(tx, server, change.put);
+      const gone = new Set([...change.drop, ...change.put.map(({ hash }) => hash)]);
+      const stay = (before?.pins ?? []).filter(({ hash }) => !gone.has(hash));
+      return { revision, manifest, pins: [...stay, ...change.put] };
+    }),
+  forget: (server) =>
+    db.transaction(async (tx) => {
+      await tx.all(sql`delete from pins where server = ${server}`);
+      return createWriteTag(tx)`delete from manifests where server = ${server} returning server`;
+    }),
+});
 
 async function readAll(tx: Sql): Promise<ReadonlyMap<string, ManifestRecord>> {
   const pins = new Map<string, SqlRow[]>();
@@ -155,25 +142,23 @@ async function dropPins(tx: Sql, server: string, hashes: readonly string[]): Pro
   }
 }
 
-function toServerRecord(row: SqlRow, pins: readonly SqlRow[]): ManifestRecord {
-  return {
-    revision: Number(row.revision),
-    manifest: {
-      fingerprint: String(row.fingerprint),
-      learnedAt: new Date(String(row.learned_at)),
-      offer: JSON.parse(String(row.offer)) as ServerOffer,
-    },
-    pins: pins.map(toPin),
-  };
-}
+const toServerRecord = (row: SqlRow, pins: readonly SqlRow[]): ManifestRecord => ({
+  revision: Number(row.revision),
+  manifest: {
+    fingerprint: String(row.fingerprint),
+    learnedAt: new Date(String(row.learned_at)),
+    offer: JSON.parse(String(row.offer)) as ServerManifest["offer"],
+  },
+  pins: pins.map(toPin),
+});
 
 function toPin(row: SqlRow): DefinitionPin {
   const grounds = JSON.parse(String(row.grounds)) as Pick<DefinitionPin, "reasons" | "marks" | "by">;
   return {
     hash: String(row.hash),
-    state: row.state as PinState,
+    state: row.state as DefinitionPin["state"],
     seenAt: new Date(String(row.seen_at)),
-    definition: JSON.parse(String(row.definition)) as OfferedTool,
+    definition: JSON.parse(String(row.definition)) as DefinitionPin["definition"],
     ...grounds,
   };
 }

@@ -1,17 +1,9 @@
-import { QmError } from "../core/errors.ts";
-import { isRecord } from "../core/json.ts";
-
 /** A value that can be bound. `undefined` is not one: a forgotten value must not become NULL. */
 export type SqlValue = string | number | bigint | boolean | null | Uint8Array;
-
 /** A row as the engine returns it: no booleans, integers as numbers. */
 export type SqlRow = { readonly [column: string]: string | number | bigint | null | Uint8Array };
-
 /** SQL text and its bound values. The driver writes its placeholder for a value between each two parts. */
-export interface SqlQuery {
-  readonly parts: readonly string[];
-  readonly values: readonly SqlValue[];
-}
+export type SqlQuery = { readonly parts: readonly string[]; readonly values: readonly SqlValue[] };
 
 /** SQL that every engine understands; anything specific to one engine is in its driver. */
 export interface Sql {
@@ -66,13 +58,9 @@ export function joinQueries(queries: readonly SqlQuery[], separator: string): Sq
   return { parts: [...parts, open], values };
 }
 
-function isQuery(insert: SqlValue | SqlQuery | undefined): insert is SqlQuery {
-  return typeof insert === "object" && insert !== null && "parts" in insert;
-}
-
-function bindValue(value: SqlValue): SqlQuery {
-  return { parts: ["", ""], values: [value] };
-}
+const isQuery = (insert: SqlValue | SqlQuery | undefined): insert is SqlQuery =>
+  typeof insert === "object" && insert !== null && "parts" in insert;
+const bindValue = (value: SqlValue): SqlQuery => ({ parts: ["", ""], values: [value] });
 
 /** The values as the list of an `in (…)`. An empty list matches nothing. */
 export function bindList(values: Iterable<SqlValue>): SqlQuery {
@@ -89,19 +77,17 @@ export function* splitIntoBatches<T>(list: readonly T[], size = BATCH_SIZE): Gen
 }
 
 /** A `where` clause of all the conditions, or nothing if there are none. */
-export function whereAll(conditions: readonly SqlQuery[]): SqlQuery {
-  return conditions.length === 0 ? sql`` : sql`where ${joinQueries(conditions, " and ")}`;
-}
+export const whereAll = (conditions: readonly SqlQuery[]): SqlQuery =>
+  conditions.length === 0 ? sql`` : sql`where ${joinQueries(conditions, " and ")}`;
 
 /** One `column = text` for each text that is defined. The columns are trusted SQL. */
-export function matchTexts(
+export const matchTexts = (
   columns: { readonly [column: string]: string | undefined },
   encode: (text: string) => string = toStorableText,
-): SqlQuery[] {
-  return Object.entries(columns).flatMap(([column, text]) =>
+): SqlQuery[] =>
+  Object.entries(columns).flatMap(([column, text]) =>
     text === undefined ? [] : [{ parts: [`${column} = `, ""], values: [encode(text)] }],
   );
-}
 
 /** Creates a tag that runs its statement, which has a `returning`, and tells whether it wrote a row. */
 export function createWriteTag(db: Sql): (...template: Parameters<typeof sql>) => Promise<boolean> {
@@ -113,66 +99,4 @@ export function toStorableText(text: string): string;
 export function toStorableText(text: string | undefined): string | null;
 export function toStorableText(text: string | undefined): string | null {
   return text === undefined ? null : text.replace(/\p{Surrogate}|\0/gu, "\uFFFD");
-}
-
-/** An object with this field, or without it where the column is null. */
-export function optionalField<Key extends string, T>(
-  key: Key,
-  value: SqlRow[string] | undefined,
-  read: (value: SqlRow[string]) => T,
-): { readonly [K in Key]?: T } {
-  if (value === null || value === undefined) return {};
-  return { [key]: read(value) } as { readonly [K in Key]: T };
-}
-
-export function readTexts<K extends string>(row: SqlRow, columns: Record<K, string>): Record<K, string> {
-  const entries = Object.entries<string>(columns).map(([field, column]) => [field, String(row[column])]);
-  return Object.fromEntries(entries) as Record<K, string>;
-}
-
-/** Reads an object from a JSON column. Throws `store_failed` if it holds something else. */
-export function readJsonObject<T extends object>(row: SqlRow, column: string, what: string): T {
-  const value = tryParseJson(row[column]);
-  if (isRecord(value)) return value as T;
-  throw damagedRowError(what, column);
-}
-
-/** Reads a list of objects from a JSON column. Throws `store_failed` if it holds something else. */
-export function readJsonList<T extends object>(row: SqlRow, column: string, what: string): readonly T[] {
-  const value = tryParseJson(row[column]);
-  if (Array.isArray(value) && value.every(isRecord)) return value as readonly T[];
-  throw damagedRowError(what, column);
-}
-
-/** Reads one of the known texts. Throws `store_failed` if the column holds another. */
-export function readKnownText<T extends string>(row: SqlRow, column: string, known: readonly T[], what: string): T {
-  const text = known.find((each) => each === row[column]);
-  if (text === undefined) throw damagedRowError(what, column);
-  return text;
-}
-
-export function damagedRowError(what: string, column: string): QmError {
-  return new QmError("store_failed", `${what} is damaged in the store: its ${column} cannot be read`, {
-    hint: "Another program has written to the store. Restore it from a backup, or remove this row.",
-  });
-}
-
-/** Leaves out damaged rows, so that one of them does not hide the others. */
-export function readIntactRows<T>(rows: readonly SqlRow[], read: (row: SqlRow) => T): readonly T[] {
-  return rows.flatMap((row) => {
-    try {
-      return [read(row)];
-    } catch (thrown) {
-      if (thrown instanceof QmError && thrown.code === "store_failed") return [];
-      throw thrown;
-    }
-  });
-}
-
-function tryParseJson(value: SqlRow[string] | undefined): unknown {
-  try {
-    return JSON.parse(String(value));
-  } catch {
-    return undefined;
-  }
 }

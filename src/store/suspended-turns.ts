@@ -2,11 +2,6 @@ import { type StoredTurn, type TurnStore, turnStates, type WaitingCall } from ".
 import {
   createWriteTag,
   matchTexts,
-  optionalField,
-  readIntactRows,
-  readJsonList,
-  readJsonObject,
-  readKnownText,
   type Sql,
   type SqlQuery,
   type SqlRow,
@@ -14,6 +9,7 @@ import {
   toStorableText,
   whereAll,
 } from "./sql.ts";
+import { optionalField, readIntactRows, readJsonList, readJsonObject, readKnownText } from "./sql-rows.ts";
 
 const DEFAULT_LIMIT = 100;
 

@@ -2,45 +2,43 @@ import type { UsageStore } from "../policy/budget.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, sql } from "./sql.ts";
 
 /** The accounts of budgets in SQL. Reading leaves out accounts that were never charged. */
-export function createSqlUsageStore(db: Sql, now: () => Date): UsageStore {
-  return {
-    async read(keys) {
-      if (keys.length === 0) return new Map();
-      const rows = await db.all(sql`select key, calls, ms, bytes from usage where key in (${bindList(keys)})`);
-      return new Map(
-        rows.map(({ key, calls, ms, bytes }) => [
-          String(key),
-          { calls: Number(calls), ms: Number(ms), bytes: Number(bytes) },
-        ]),
-      );
-    },
-    async charge(entries) {
-      const at = now().toISOString();
-      // Two writers that lock the same keys in different orders could wait for each other.
-      const sorted = entries.toSorted((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-      try {
-        await db.transaction(async (tx) => {
-          for (const { key, maxCalls } of sorted) {
-            if (!(await countCall(tx, key, maxCalls, at))) throw new BudgetExhausted(key);
-          }
-        });
-        return { ok: true };
-      } catch (thrown) {
-        if (thrown instanceof BudgetExhausted) return { ok: false, key: thrown.message };
-        throw thrown;
-      }
-    },
-    async settle(keys, ms, bytes) {
-      if (keys.length === 0) return;
-      const at = now().toISOString();
-      const rows = [...new Set(keys)].sort().map((key) => sql`(${key}, 0, ${Math.round(ms)}, ${bytes}, ${at})`);
-      await db.all(sql`
+export const createSqlUsageStore = (db: Sql, now: () => Date): UsageStore => ({
+  async read(keys) {
+    if (keys.length === 0) return new Map();
+    const rows = await db.all(sql`select key, calls, ms, bytes from usage where key in (${bindList(keys)})`);
+    return new Map(
+      rows.map(({ key, calls, ms, bytes }) => [
+        String(key),
+        { calls: Number(calls), ms: Number(ms), bytes: Number(bytes) },
+      ]),
+    );
+  },
+  async charge(entries) {
+    const at = now().toISOString();
+    // Two writers that lock the same keys in different orders could wait for each other.
+    const sorted = entries.toSorted((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+    try {
+      await db.transaction(async (tx) => {
+        for (const { key, maxCalls } of sorted) {
+          if (!(await countCall(tx, key, maxCalls, at))) throw new BudgetExhausted(key);
+        }
+      });
+      return { ok: true };
+    } catch (thrown) {
+      if (thrown instanceof BudgetExhausted) return { ok: false, key: thrown.message };
+      throw thrown;
+    }
+  },
+  async settle(keys, ms, bytes) {
+    if (keys.length === 0) return;
+    const at = now().toISOString();
+    const rows = [...new Set(keys)].sort().map((key) => sql`(${key}, 0, ${Math.round(ms)}, ${bytes}, ${at})`);
+    await db.all(sql`
         insert into usage (key, calls, ms, bytes, updated_at) values ${joinQueries(rows, ", ")}
         on conflict (key) do update
         set ms = usage.ms + excluded.ms, bytes = usage.bytes + excluded.bytes, updated_at = excluded.updated_at`);
-    },
-  };
-}
+  },
+});
 
 /** Thrown with the key of the account, to undo the calls counted before it. */
 class BudgetExhausted extends Error {}

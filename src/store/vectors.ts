@@ -6,68 +6,63 @@ import { bindList, createWriteTag, joinQueries, type Sql, splitIntoBatches, sql 
 const VECTOR_BATCH = 125;
 
 /** Vectors in SQL: one table of rows by model and hash of the text, and one of complete sets. */
-export function createSqlVectorStore(db: Sql, now: () => Date): VectorStore {
-  return {
-    async lastUse({ catalog, model }) {
-      const [row] = await db.all(sql`select used_at from vector_sets where catalog = ${catalog} and model = ${model}`);
-      return row === undefined ? undefined : new Date(String(row.used_at));
-    },
-    async complete({ catalog, model }) {
-      await db.all(sql`
+export const createSqlVectorStore = (db: Sql, now: () => Date): VectorStore => ({
+  async lastUse({ catalog, model }) {
+    const [row] = await db.all(sql`select used_at from vector_sets where catalog = ${catalog} and model = ${model}`);
+    return row === undefined ? undefined : new Date(String(row.used_at));
+  },
+  async complete({ catalog, model }) {
+    await db.all(sql`
         insert into vector_sets (catalog, model, used_at) values (${catalog}, ${model}, ${now().toISOString()})
         on conflict (catalog, model) do update set used_at = excluded.used_at`);
-    },
-    async known(model, hashes) {
-      const found = new Set<string>();
-      for (const batch of splitIntoBatches([...hashes])) {
-        const rows = await db.all(
-          sql`select hash from vectors where model = ${model} and hash in (${bindList(batch)})`,
-        );
-        for (const row of rows) found.add(String(row.hash));
-      }
-      return found;
-    },
-    async touch(model, hashes) {
-      const at = now();
-      const dayAgo = new Date(at.getTime() - USE_RECORD_INTERVAL_MS);
-      for (const batch of splitIntoBatches([...hashes])) {
-        await db.all(sql`
+  },
+  async known(model, hashes) {
+    const found = new Set<string>();
+    for (const batch of splitIntoBatches([...hashes])) {
+      const rows = await db.all(sql`select hash from vectors where model = ${model} and hash in (${bindList(batch)})`);
+      for (const row of rows) found.add(String(row.hash));
+    }
+    return found;
+  },
+  async touch(model, hashes) {
+    const at = now();
+    const dayAgo = new Date(at.getTime() - USE_RECORD_INTERVAL_MS);
+    for (const batch of splitIntoBatches([...hashes])) {
+      await db.all(sql`
           update vectors set used_at = ${at.toISOString()}
           where model = ${model} and hash in (${bindList(batch)}) and used_at < ${dayAgo.toISOString()}`);
-      }
-    },
-    async write(model, rows) {
-      const at = now().toISOString();
-      const values = [...rows].map(([hash, vector]) => sql`(${model}, ${hash}, ${at}, ${toBytes(vector)})`);
-      for (const batch of splitIntoBatches(values, VECTOR_BATCH)) {
-        await db.all(sql`
+    }
+  },
+  async write(model, rows) {
+    const at = now().toISOString();
+    const values = [...rows].map(([hash, vector]) => sql`(${model}, ${hash}, ${at}, ${toBytes(vector)})`);
+    for (const batch of splitIntoBatches(values, VECTOR_BATCH)) {
+      await db.all(sql`
           insert into vectors (model, hash, used_at, vector) values ${joinQueries(batch, ", ")}
           on conflict (model, hash) do update set used_at = excluded.used_at, vector = excluded.vector`);
-      }
-    },
-    async read(model, hashes, take) {
-      for (const batch of splitIntoBatches([...hashes])) {
-        const rows = await db.all(
-          sql`select hash, vector from vectors where model = ${model} and hash in (${bindList(batch)})`,
-        );
-        for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), toVector(vector));
-      }
-    },
-    async prune(before) {
-      const limit = before.toISOString();
-      // The sets first: a set without its rows must not remain.
-      await db.all(sql`delete from vector_sets where used_at < ${limit}`);
-      await db.all(sql`delete from vectors where used_at < ${limit}`);
-    },
-    clear: () =>
-      db.transaction(async (tx) => {
-        const [row] = await tx.all(sql`select count(*) as counted from vectors`);
-        await tx.all(sql`delete from vector_sets`);
-        await tx.all(sql`delete from vectors`);
-        return { rows: Number(row?.counted) };
-      }),
-  };
-}
+    }
+  },
+  async read(model, hashes, take) {
+    for (const batch of splitIntoBatches([...hashes])) {
+      const rows = await db.all(sql`
+        select hash, vector from vectors where model = ${model} and hash in (${bindList(batch)})`);
+      for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), toVector(vector));
+    }
+  },
+  async prune(before) {
+    const limit = before.toISOString();
+    // The sets first: a set without its rows must not remain.
+    await db.all(sql`delete from vector_sets where used_at < ${limit}`);
+    await db.all(sql`delete from vectors where used_at < ${limit}`);
+  },
+  clear: () =>
+    db.transaction(async (tx) => {
+      const [row] = await tx.all(sql`select count(*) as counted from vectors`);
+      await tx.all(sql`delete from vector_sets`);
+      await tx.all(sql`delete from vectors`);
+      return { rows: Number(row?.counted) };
+    }),
+});
 
 /** Little-endian on every machine, because a store can be moved. */
 function toBytes(vector: Float32Array): Uint8Array {

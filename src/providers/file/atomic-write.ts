@@ -15,19 +15,14 @@ interface FileReplacement {
 }
 
 /** Replaces the content of a file atomically: readers see the old or the new content, also after a crash or an error. */
-export async function replaceFileContent(
-  folder: OpenFolder,
-  name: string,
-  replacement: FileReplacement,
-  signal: AbortSignal,
-): Promise<void> {
+export async function replaceFileContent(folder: OpenFolder, name: string, file: FileReplacement, signal: AbortSignal) {
   const temporary = folder.at(temporaryName());
-  await explainFsErrors(replacement.shown, "write", async () => {
+  await explainFsErrors(file.shown, "write", async () => {
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-    const handle = await open(temporary, flags, replacement.before === undefined ? 0o666 : 0o600);
+    const handle = await open(temporary, flags, file.before === undefined ? 0o666 : 0o600);
     try {
-      await writeContent(handle, replacement);
-      if (replacement.onlyIfUnchanged) await requireUnchanged(folder, name, replacement);
+      await writeContent(handle, file);
+      if (file.onlyIfUnchanged) await requireUnchanged(folder, name, file);
       signal.throwIfAborted();
       await rename(temporary, folder.at(name));
     } catch (thrown) {

@@ -9,12 +9,10 @@ import { type FileRoot, isTemporaryName, resolveFileEntry } from "./file-root.ts
 import { explainFsErrors, getErrno } from "./fs-errors.ts";
 import { type OpenFolder, openFolder, pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
-const input = z.strictObject({
-  path: z.string().min(1).describe("File or empty folder, relative to the root."),
-});
+const input = z.strictObject({ path: z.string().min(1).describe("File or empty folder, relative to the root.") });
 
-export function deleteAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const deleteAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "delete",
     description:
       "Delete a file or an empty folder permanently. Of a link, only the link is deleted. To remove part of a file, use edit.",
@@ -23,7 +21,6 @@ export function deleteAction(root: FileRoot): Action {
     input,
     run: ({ path }) => remove(root, path),
   });
-}
 
 async function remove(root: FileRoot, requested: string) {
   const { folder: place, name, path } = await resolveFileEntry(root, requested);
@@ -60,10 +57,8 @@ async function removeLeftovers(above: OpenFolder, name: string, shown: string): 
     const names = await readdir(folder.at());
     const inside = names.filter((entry) => !isTemporaryName(entry)).length;
     if (inside > 0) {
-      throw new QmError("conflict", `the folder ${quoteName(shown)} is not empty: ${inside} entries`, {
-        details: { entries: inside },
-        hint: "Delete its entries first.",
-      });
+      const about = { details: { entries: inside }, hint: "Delete its entries first." };
+      throw new QmError("conflict", `the folder ${quoteName(shown)} is not empty: ${inside} entries`, about);
     }
     for (const entry of names) await rm(folder.at(entry), { force: true });
   } finally {

@@ -11,10 +11,7 @@ import { withFile, withParentFolder } from "./open-file.ts";
 import { BOM, encodeText, isText, notTextError, startsWithBom } from "./text-content.ts";
 import { requireFits, requireWritable, sha256 } from "./write.ts";
 
-/**
- * Finds the positions of `needle`, also overlapping ones, in linear time (Knuth, Morris and Pratt): `indexOf` takes minutes
- * on hostile texts. `needle` must not be empty.
- */
+/** Finds `needle` (not empty), also overlapping, in linear time (KMP): `indexOf` takes minutes on hostile texts. */
 export function* findOccurrences(text: string, needle: string): Generator<number> {
   const borders = computeBorders(needle);
   let matched = 0;
@@ -47,12 +44,9 @@ const COMPARED_LINE = 400;
 const MIN_SIMILARITY = 0.4;
 
 /** The line of `text`, counted from 0, that is most similar to the first non-blank line of `wanted`. */
-export function findClosestLine(
-  text: string,
-  wanted: string,
-): { readonly line: number; readonly text: string } | undefined {
+export function findClosestLine(text: string, wanted: string) {
   const pairs = splitLetterPairs(wanted.split("\n").find((line) => line.trim().length > 2) ?? wanted);
-  let best: ReturnType<typeof findClosestLine>;
+  let best: { readonly line: number; readonly text: string } | undefined;
   let bestScore = MIN_SIMILARITY;
   for (const [line, candidate] of text.slice(0, COMPARED_CHARACTERS).split("\n").entries()) {
     const score = compareLetterPairs(pairs, splitLetterPairs(candidate));
@@ -84,8 +78,8 @@ const input = z.strictObject({
   replace_all: z.boolean().default(false).describe("Replace every occurrence."),
 });
 
-export function editAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const editAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "edit",
     description:
       "Change part of a file: replace one piece of text by another. Include enough surrounding lines that the piece occurs once. To create a file or replace all of one, use write.",
@@ -94,7 +88,6 @@ export function editAction(root: FileRoot): Action {
     examples: [{ args: { path: "src/config.ts", old_string: "retries: 3,", new_string: "retries: 5," } }],
     run: (args, { signal }) => edit(root, args, signal),
   });
-}
 
 async function edit(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   if (args.old_string === args.new_string) {
@@ -148,10 +141,7 @@ export function replaceText(text: string, strings: EditStrings, shown: string, m
   return { text: pieces.join(""), replaced: starts.length };
 }
 
-/**
- * Returns both strings with the line ends of the file, or undefined if the old one does not occur. Models write LF, which
- * must match in a CRLF file and must not mix the line ends.
- */
+/** Adapts both strings to the line ends of the file: models write LF. Undefined: the old one does not occur. */
 function matchLineEnds(text: string, { old_string, new_string }: EditStrings): readonly [string, string] | undefined {
   const withLineEnd = (end: string) => [old_string.replace(/\r?\n/g, end), new_string.replace(/\r?\n/g, end)] as const;
   const isAllCrlf = text.includes("\r\n") && !/(?:^|[^\r])\n/.test(text);

@@ -4,14 +4,13 @@ import type { InputSchema } from "../../core/standard-schema.ts";
 import { type FileRoot, normalizeFilePath } from "./file-root.ts";
 
 /** Defines an action on one path below the root. Policies see the normalized path. */
-export function defineFileAction<Schema extends InputSchema>(
+export const defineFileAction = <Schema extends InputSchema>(
   root: FileRoot,
   { tags = [], ...declared }: Omit<Parameters<typeof defineAction<Schema>>[1], "normalize" | "idempotent">,
-): Action {
-  return defineAction<Schema>("file", {
+): Action =>
+  defineAction<Schema>("file", {
     ...declared,
     idempotent: declared.effect === "read",
     tags: ["file", declared.effect, ...tags],
     normalize: { path: (path) => normalizeFilePath(root, path) },
   });
-}

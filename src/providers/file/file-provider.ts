@@ -11,10 +11,7 @@ import { writeAction } from "./write.ts";
 export interface FileProviderOptions extends Partial<FileLimits> {
   readonly root: string;
   readonly readOnly?: boolean;
-  /**
-   * Absolute paths of files and folders that no action can reach by any name, whether they exist yet or not. They are
-   * looked up on every call, so a folder with many thousand files makes calls slower.
-   */
+  /** Absolute paths, existing or not, that no action can reach by any name. Thousands of files make calls slower. */
   readonly protect?: readonly string[];
   /**
    * Names of files and folders that no action can reach at any depth below the root, such as `quartermaster.yaml`. A `*`

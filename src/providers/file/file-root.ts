@@ -10,15 +10,9 @@ import { explainFsError, getErrno } from "./fs-errors.ts";
 import { foldName, NO_PROTECTED_PATHS, ProtectedPaths } from "./protected-paths.ts";
 
 const TEMPORARY_PREFIX = ".qm-tmp-";
-
 /** The name of a file during a write. A killed process may leave such a file; no action lists or opens it. */
-export function temporaryName(): string {
-  return TEMPORARY_PREFIX + randomBytes(8).toString("hex");
-}
-
-export function isTemporaryName(name: string): boolean {
-  return name.startsWith(TEMPORARY_PREFIX);
-}
+export const temporaryName = (): string => TEMPORARY_PREFIX + randomBytes(8).toString("hex");
+export const isTemporaryName = (name: string): boolean => name.startsWith(TEMPORARY_PREFIX);
 
 export interface FileLimits {
   readonly maxReadBytes: number;
@@ -47,10 +41,7 @@ export interface FileRoot {
   readonly runExclusive: <T>(file: string, work: () => Promise<T>) => Promise<T>;
 }
 
-interface ProtectOptions {
-  readonly paths?: readonly string[];
-  readonly names?: readonly string[];
-}
+type ProtectOptions = { readonly paths?: readonly string[]; readonly names?: readonly string[] };
 
 /** The folder need not exist yet. Throws `invalid_config` for a root that is a protected path or is inside one. */
 export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect: ProtectOptions = {}): FileRoot {
@@ -125,10 +116,7 @@ const PARTS_LIMIT = 128;
 const NAME_BYTES = 255;
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])$/i;
 
-/**
- * Resolves a path. Throws `path_refused` if it is or leads outside the root, or is protected. The path may change before it
- * is used: only `openFolder` makes sure that it did not.
- */
+/** Throws `path_refused` outside the root or if protected. Only `openFolder` detects a change before the use. */
 export async function resolveFilePath(root: FileRoot, text: string): Promise<ResolvedPath> {
   const realRoot = await resolveRealRoot(root);
   const place = await followLinks(realRoot, parsePathParts([root.path, realRoot], text), root.protectedPaths(realRoot));
@@ -136,14 +124,8 @@ export async function resolveFilePath(root: FileRoot, text: string): Promise<Res
   return place;
 }
 
-/**
- * Resolves the folder and the name of an entry that is to be deleted: a link in the last part is not followed. Throws
- * `path_refused` also if the entry leads to a protected path.
- */
-export async function resolveFileEntry(
-  root: FileRoot,
-  text: string,
-): Promise<{ folder: ResolvedPath; name: string; path: string }> {
+/** For a deletion: does not follow a link in the last part. Throws `path_refused` if it leads to a protected path. */
+export async function resolveFileEntry(root: FileRoot, text: string) {
   const realRoot = await resolveRealRoot(root);
   const parts = parsePathParts([root.path, realRoot], text);
   const name = parts.at(-1);
@@ -195,10 +177,8 @@ export function parsePathParts(roots: readonly string[], text: string): readonly
 }
 
 /** The normalized path: relative to the root, without `.` and empty parts. Follows no links. Throws `path_refused`. */
-export function normalizeFilePath(root: FileRoot, text: string): string {
-  return parsePathParts([root.path, resolveRootPath(root.path)], text).join("/") || ".";
-}
-
+export const normalizeFilePath = (root: FileRoot, text: string): string =>
+  parsePathParts([root.path, resolveRootPath(root.path)], text).join("/") || ".";
 const PATH_HINT = "Use a path relative to the root, such as src/main.ts. A single dot is the root.";
 
 function stripRoot(roots: readonly string[], text: string): string | undefined {
@@ -206,15 +186,10 @@ function stripRoot(roots: readonly string[], text: string): string | undefined {
   return root === undefined ? undefined : text.slice(root.length);
 }
 
-function isInsideRoot(root: string, path: string): boolean {
-  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
-}
+const isInsideRoot = (root: string, path: string): boolean =>
+  path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 
-async function followLinks(
-  realRoot: string,
-  parts: readonly string[],
-  protectedPaths: ProtectedPaths,
-): Promise<ResolvedPath> {
+async function followLinks(realRoot: string, parts: readonly string[], protectedPaths: ProtectedPaths) {
   const path = parts.length === 0 ? "." : parts.join("/");
   protectedPaths.requireUnprotectedNames(parts, path);
   // One message for all failures of links: the reason would tell what exists outside the root.

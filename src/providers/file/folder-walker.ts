@@ -23,13 +23,9 @@ export interface WalkOptions {
 
 /** Folders with generated content. They are entered only if a pattern names them. */
 export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_modules"]);
-
 const DEPTH_LIMIT = 64;
 
-/**
- * Walks a folder in order of path; a folder comes before its entries and sorts as if its name ended in `/`. Links are not
- * followed, so there are no cycles. Protected entries are left out. `maxVisited` limits the memory.
- */
+/** Walks in order of path, folders as if their names ended in `/`. Does not follow links, so there are no cycles. */
 export class FolderWalker {
   readonly #start: OpenFolder;
   readonly #options: WalkOptions;
@@ -98,6 +94,4 @@ function getEntryKind(entry: Dirent): EntryKind {
   return entry.isSymbolicLink() ? "link" : "other";
 }
 
-export function joinRelative(base: string, path: string): string {
-  return base === "." ? path : `${base}/${path}`;
-}
+export const joinRelative = (base: string, path: string): string => (base === "." ? path : `${base}/${path}`);

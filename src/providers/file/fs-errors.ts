@@ -26,10 +26,7 @@ const explanations: Record<string, readonly [ErrorCode, (path: string, verb: Ver
   ENFILE: ["overloaded", (path, verb) => `cannot ${verb} ${path}: too many files are open`],
 };
 
-/**
- * Explains a system error for `path`, relative to the root. Leaves out the message of the system, which has absolute
- * paths. Returns other errors, such as a refusal or an abort, unchanged.
- */
+/** Explains a system error without its message, which has absolute paths. Returns other errors unchanged. */
 export function explainFsError(thrown: unknown, path: string, verb: Verb): unknown {
   const errno = getErrno(thrown);
   if (errno === undefined) return thrown;

@@ -29,9 +29,8 @@ export function compileGlob(pattern: string): GlobPattern {
   const expanded = expandBraces(pattern).map(splitPattern);
   const regex = LinearPattern.compile(`(?:${expanded.map(toRegex).join("|")})`, DOTALL);
   if (typeof regex === "string") {
-    throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is too large`, {
-      hint: "Use a shorter pattern with fewer alternatives.",
-    });
+    const hint = "Use a shorter pattern with fewer alternatives.";
+    throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is too large`, { hint });
   }
   return {
     matches: (path) => regex.testWhole(path, { left: WORK_LIMIT }),
@@ -42,9 +41,8 @@ export function compileGlob(pattern: string): GlobPattern {
 
 function splitPattern(pattern: string): readonly string[] {
   if (pattern.startsWith("/")) {
-    throw new QmError("path_refused", `the pattern ${quoteName(pattern)} is absolute`, {
-      hint: "Pass the folder as path, and a pattern relative to it.",
-    });
+    const hint = "Pass the folder as path, and a pattern relative to it.";
+    throw new QmError("path_refused", `the pattern ${quoteName(pattern)} is absolute`, { hint });
   }
   const parts = pattern.split("/").filter((part) => part !== "" && part !== ".");
   if (parts.includes("..")) throw new QmError("path_refused", `the pattern ${quoteName(pattern)} contains ..`);
@@ -75,11 +73,7 @@ export function expandBraces(pattern: string): readonly string[] {
   return done;
 }
 
-interface Group {
-  readonly start: number;
-  readonly end: number;
-  readonly alternatives: readonly string[];
-}
+type Group = { readonly start: number; readonly end: number; readonly alternatives: readonly string[] };
 
 function findFirstGroup(text: string, from: number): Group | undefined {
   const open: { start: number; commas: number[] }[] = [];
@@ -166,9 +160,8 @@ function toCodePoint(character: string): number {
   return character.codePointAt(0) ?? 0;
 }
 
-function escapeLiteral(character: string): string {
-  return /[\\.+*?()|[\]{}^$\-&~]/.test(character) ? `\\${character}` : character;
-}
+const escapeLiteral = (character: string): string =>
+  /[\\.+*?()|[\]{}^$\-&~]/.test(character) ? `\\${character}` : character;
 
 function mayEnter(parts: readonly string[], folders: readonly string[]): boolean {
   for (const [index, folder] of folders.entries()) {
@@ -186,8 +179,8 @@ const input = z.strictObject({
   limit: z.int().min(1).max(5000).default(200).describe("Maximum number of paths."),
 });
 
-export function globAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const globAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "glob",
     description:
       "Find files by name pattern. .git and node_modules are skipped unless the pattern names them. To find files by content, use grep.",
@@ -196,7 +189,6 @@ export function globAction(root: FileRoot): Action {
     examples: [{ args: { pattern: "**/*.md" } }, { args: { pattern: "*.{test,spec}.ts", path: "src/core" } }],
     run: (args, { signal }) => glob(root, args, signal),
   });
-}
 
 async function glob(root: FileRoot, { pattern, path, limit }: z.output<typeof input>, signal: AbortSignal) {
   const compiled = compileGlob(pattern);

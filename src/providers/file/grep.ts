@@ -10,15 +10,7 @@ import { defineFileAction } from "./file-action.ts";
 import { type FileRoot, type ResolvedPath, resolveFilePath } from "./file-root.ts";
 import { type FolderEntry, joinRelative } from "./folder-walker.ts";
 import { compileGlob, walkMatching } from "./glob.ts";
-import {
-  type OpenFile,
-  openEntry,
-  pathNotFoundError,
-  statEntry,
-  withFile,
-  withFolder,
-  withParentFolder,
-} from "./open-file.ts";
+import { isFile, type OpenFile, openEntry, pathNotFoundError, withFile, withFolder } from "./open-file.ts";
 import { readLineBlocks } from "./text-content.ts";
 
 interface FileMatch {
@@ -124,8 +116,8 @@ const input = z.strictObject({
   limit: z.int().min(1).max(1000).default(100).describe("Maximum number of matches."),
 });
 
-export function grepAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const grepAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "grep",
     description:
       "Find text inside files: search their content for a pattern. Returns the lines, counted from 0 as in read. .git and node_modules are skipped unless glob names them. To find files by name, use glob.",
@@ -137,7 +129,6 @@ export function grepAction(root: FileRoot): Action {
     ],
     run: (args, { signal }) => grep(root, args, signal),
   });
-}
 
 async function grep(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const search = new FileSearch(compile(args), args);
@@ -145,7 +136,7 @@ async function grep(root: FileRoot, args: z.output<typeof input>, signal: AbortS
   if (place.missing.length > 0) throw await pathNotFoundError(place);
   const { searched, skipped, isIncomplete } = (await isFile(place))
     ? await searchOneFile(place, search, signal)
-    : await searchFolder(root, place, args.glob, search, signal);
+    : await grepFolder(root, place, search, signal, args.glob);
   return omitUndefined({
     matches: search.matches,
     truncated: search.isTruncated,
@@ -170,31 +161,15 @@ function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPat
   });
 }
 
-interface Counts {
-  readonly searched: number;
-  readonly skipped: number;
-  readonly isIncomplete: boolean;
-}
+type Counts = { readonly searched: number; readonly skipped: number; readonly isIncomplete: boolean };
 
-async function isFile(place: ResolvedPath): Promise<boolean> {
-  if (place.isRoot) return false;
-  return withParentFolder(place, async (folder, name) => !(await statEntry(folder, name, place.path))?.isDirectory());
-}
-
-async function searchOneFile(place: ResolvedPath, search: FileSearch, signal: AbortSignal): Promise<Counts> {
-  return withFile(place, async (file) => {
+const searchOneFile = async (place: ResolvedPath, search: FileSearch, signal: AbortSignal): Promise<Counts> =>
+  withFile(place, async (file) => {
     await search.file(place.path, file, signal);
     return { searched: 1, skipped: 0, isIncomplete: false };
   });
-}
 
-async function searchFolder(
-  root: FileRoot,
-  place: ResolvedPath,
-  glob: string | undefined,
-  search: FileSearch,
-  signal: AbortSignal,
-): Promise<Counts> {
+async function grepFolder(root: FileRoot, place: ResolvedPath, search: FileSearch, signal: AbortSignal, glob?: string) {
   // As in other tools, a pattern without a folder matches the name of a file at any depth.
   const filter = compileGlob(glob === undefined ? "**" : glob.includes("/") ? glob : `**/${glob}`);
   return withFolder(place, async (folder) => {

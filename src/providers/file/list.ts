@@ -11,8 +11,8 @@ const input = z.strictObject({
   limit: z.int().min(1).max(5000).default(200).describe("Maximum number of entries."),
 });
 
-export function listAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const listAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "list",
     description:
       "List the entries of a folder with their sizes. .git and node_modules are listed but not entered. To find files by name, use glob; by content, grep.",
@@ -21,7 +21,6 @@ export function listAction(root: FileRoot): Action {
     examples: [{ args: {} }, { args: { path: "src", depth: 2 } }],
     run: (args, { signal }) => list(root, args, signal),
   });
-}
 
 async function list(root: FileRoot, { path, depth, limit }: z.output<typeof input>, signal: AbortSignal) {
   const place = await resolveFilePath(root, path);

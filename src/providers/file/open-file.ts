@@ -53,16 +53,19 @@ export async function openFolder(real: string, shown: string, protectedPaths: Pr
 }
 
 /** Runs `work` in the folder of the path, with the name of the path in it. Not for the root. */
-export async function withParentFolder<T>(
-  place: ResolvedPath,
-  work: (folder: OpenFolder, name: string) => Promise<T>,
-): Promise<T> {
+export async function withParentFolder<T>(place: ResolvedPath, work: (folder: OpenFolder, name: string) => Promise<T>) {
   const folder = await openFolder(dirname(place.real), place.path, place.protectedPaths);
   try {
     return await work(folder, basename(place.real));
   } finally {
     await folder.close();
   }
+}
+
+/** Whether the path, which must exist, leads to something else than a folder. */
+export async function isFile(place: ResolvedPath): Promise<boolean> {
+  if (place.isRoot) return false;
+  return withParentFolder(place, async (folder, name) => !(await statEntry(folder, name, place.path))?.isDirectory());
 }
 
 /** Runs `work` in the folder at the path. Throws `conflict` if it is not a folder. */
@@ -120,10 +123,7 @@ function sortBySimilarity(requested: string, names: readonly string[]): readonly
     .map(({ name }) => name);
 }
 
-export interface OpenFile {
-  readonly handle: FileHandle;
-  readonly stats: Stats;
-}
+export type OpenFile = { readonly handle: FileHandle; readonly stats: Stats };
 
 /** Runs `work` on the regular file at the path, open for reading. */
 export async function withFile<T>(place: ResolvedPath, work: (file: OpenFile) => Promise<T>): Promise<T> {
@@ -140,8 +140,8 @@ export async function withFile<T>(place: ResolvedPath, work: (file: OpenFile) =>
 }
 
 /** Opens a regular file. Does not wait for the other end of a pipe, and does not follow a link. */
-export async function openEntry(folder: OpenFolder, name: string, shown: string): Promise<OpenFile> {
-  return explainFsErrors(shown, "read", async () => {
+export const openEntry = async (folder: OpenFolder, name: string, shown: string): Promise<OpenFile> =>
+  explainFsErrors(shown, "read", async () => {
     const handle = await open(folder.at(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const stats = await handle.stat();
@@ -153,7 +153,6 @@ export async function openEntry(folder: OpenFolder, name: string, shown: string)
       throw thrown;
     }
   });
-}
 
 /** The stats of the entry itself, without following a link. Undefined: there is none. */
 export async function statEntry(folder: OpenFolder, name: string, shown: string): Promise<Stats | undefined> {
@@ -171,8 +170,7 @@ export function requireRegular(stats: Stats, shown: string): void {
   throw new QmError("path_refused", `${quoteName(shown)} is a link, a device or a pipe, not a regular file`);
 }
 
-function folderError(shown: string): QmError {
-  return new QmError("conflict", `${quoteName(shown)} is a folder, not a file`, {
+const folderError = (shown: string): QmError =>
+  new QmError("conflict", `${quoteName(shown)} is a folder, not a file`, {
     hint: "List it to see the files in it.",
   });
-}

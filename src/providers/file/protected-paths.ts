@@ -32,10 +32,7 @@ interface LinkedFiles {
 const HOP_LIMIT = 40;
 const ALIAS_LIMIT = 10_000;
 
-/**
- * The paths that no action may reach, as they are on disk when this is created, which is once per call. It reads the disk
- * synchronously, so that no other call comes between its few dozen lookups.
- */
+/** The paths that no action may reach, as of now. Reads synchronously, so that no other call comes in between. */
 export class ProtectedPaths {
   readonly #targets: ProtectedTarget[] = [];
   readonly #parents: DiskEntry[] = [];
@@ -167,20 +164,15 @@ export class ProtectedPaths {
 }
 
 export const NO_PROTECTED_PATHS = new ProtectedPaths([]);
-
 const HINT = "No action can reach it. Work on other files, or ask the operator to change it.";
+const protectedPathError = (shown: string): QmError =>
+  new QmError("path_refused", `${quoteName(shown)} is protected by Quartermaster`, { hint: HINT });
 
-function protectedPathError(shown: string): QmError {
-  return new QmError("path_refused", `${quoteName(shown)} is protected by Quartermaster`, { hint: HINT });
-}
-
-function readDiskEntry(path: string): DiskEntry {
-  // An entry that cannot be read is compared by its path only.
-  return toDiskEntry(
+const readDiskEntry = (path: string): DiskEntry =>
+  toDiskEntry(
     path,
     attempt(() => lstatSync(path, { bigint: true, throwIfNoEntry: false })),
   );
-}
 
 function toDiskEntry(path: string, stats: BigIntStats | undefined): DiskEntry {
   if (stats === undefined || stats.ino === 0n) return { path, stats, id: undefined };
@@ -198,10 +190,7 @@ function isSame(a: DiskEntry, b: DiskEntry): boolean {
   return names.length === others.length && names.every((name, at) => foldName(name) === foldName(others[at] ?? ""));
 }
 
-/**
- * One spelling for all names that some file system takes for the same: case and composition (macOS, Windows), characters
- * without width (HFS+), dots and spaces at the end (Windows and FAT).
- */
+/** One spelling for all names that macOS, Windows, HFS+ or FAT take for the same. */
 export function foldName(name: string): string {
   const letters = /^[\x21-\x7e]*$/.test(name)
     ? name

@@ -30,10 +30,7 @@ interface FileSlice {
   readonly sha256?: string;
 }
 
-/**
- * Reads lines `offset` to `offset + limit` with their line ends, at most `maxBytes`. The slice ends after a whole line, or
- * after a whole character if one line does not fit. The slices that follow `next` make up the file.
- */
+/** Ends after a whole line, or a whole character if one line does not fit. All slices together make up the file. */
 async function readSlice(handle: FileHandle, wanted: FileSliceRequest, signal: AbortSignal): Promise<FileSlice> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
   const hash = createHash("sha256");
@@ -153,8 +150,8 @@ const input = z.strictObject({
     .describe("Bytes of the first line to skip: next_byte_offset of the last result."),
 });
 
-export function readAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const readAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "read",
     description:
       "Read a text file, whole or some of its lines. A long file comes in slices: continue at next_offset. To find text in files, use grep; to see a folder, list.",
@@ -166,7 +163,6 @@ export function readAction(root: FileRoot): Action {
     ],
     run: (args, { signal }) => read(root, args, signal),
   });
-}
 
 async function read(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const place = await resolveFilePath(root, args.path);

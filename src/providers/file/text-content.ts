@@ -3,12 +3,8 @@ import { quoteName } from "../../core/names.ts";
 import type { OpenFile } from "./open-file.ts";
 
 export const HEAD_BYTES = 8192;
-
 export const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
-
-export function startsWithBom(bytes: Buffer): boolean {
-  return bytes.subarray(0, BOM.length).equals(BOM);
-}
+export const startsWithBom = (bytes: Buffer): boolean => bytes.subarray(0, BOM.length).equals(BOM);
 
 /** Whether the first bytes of a file are UTF-8 without NUL. The last character may be incomplete unless `isWhole`. */
 export function isText(head: Buffer, isWhole: boolean): boolean {
@@ -21,12 +17,11 @@ export function isText(head: Buffer, isWhole: boolean): boolean {
   }
 }
 
-export function notTextError(shown: string, size: number): QmError {
-  return new QmError("unsupported_content", `${quoteName(shown)} is not UTF-8 text (${size} bytes)`, {
+export const notTextError = (shown: string, size: number): QmError =>
+  new QmError("unsupported_content", `${quoteName(shown)} is not UTF-8 text (${size} bytes)`, {
     details: { bytes: size },
     hint: "Only text can be read or edited here. Convert the file, or pass its path to an action that accepts binary files.",
   });
-}
 
 /** Encodes a text. Refuses lone surrogates, which would become another character. */
 export function encodeText(text: string, what: string): Buffer {
@@ -38,20 +33,8 @@ const CHUNK_BYTES = 128 * 1024;
 const LINE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-interface LineBlock {
-  readonly lines: readonly string[];
-  readonly cut: number;
-}
-
-/**
- * Reads the lines of a file in blocks, with memory for one chunk and one line. Throws `unsupported_content` if the file is
- * not text. Leaves out content that is appended during the read.
- */
-export async function* readLineBlocks(
-  { handle, stats }: OpenFile,
-  shown: string,
-  signal: AbortSignal,
-): AsyncGenerator<LineBlock> {
+/** Holds one chunk and one line. Throws `unsupported_content` if it is not text. Leaves out what is appended. */
+export async function* readLineBlocks({ handle, stats }: OpenFile, shown: string, signal: AbortSignal) {
   const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, stats.size));
   let rest: Buffer = Buffer.alloc(0);
   let isCut = false;
@@ -79,6 +62,4 @@ export async function* readLineBlocks(
 }
 
 // A line end is never inside a character, so whole lines can be decoded together.
-function decodeLines(bytes: Buffer): readonly string[] {
-  return bytes.toString("utf8").replace(/\r$/, "").split(/\r?\n/);
-}
+const decodeLines = (bytes: Buffer): readonly string[] => bytes.toString("utf8").replace(/\r$/, "").split(/\r?\n/);

@@ -24,8 +24,8 @@ const input = z.strictObject({
     .describe("Write only if the file still has this hash, as returned by read."),
 });
 
-export function writeAction(root: FileRoot): Action {
-  return defineFileAction(root, {
+export const writeAction = (root: FileRoot): Action =>
+  defineFileAction(root, {
     entry: "write",
     description: "Create a text file, or replace the whole content of one. To change part of a file, use edit.",
     effect: "write",
@@ -33,7 +33,6 @@ export function writeAction(root: FileRoot): Action {
     examples: [{ args: { path: "notes/todo.md", content: "# To do\n\n- call Ada\n" } }],
     run: (args, { signal }) => write(root, args, signal),
   });
-}
 
 async function write(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const bytes = encodeText(args.content, "content");
@@ -62,17 +61,11 @@ async function write(root: FileRoot, args: z.output<typeof input>, signal: Abort
 }
 
 export function requireFits(size: number, root: FileRoot): void {
-  if (size > root.limits.maxWriteBytes) {
-    throw new QmError(
-      "too_large",
-      `${size} bytes are more than the limit of ${root.limits.maxWriteBytes} bytes per file`,
-    );
-  }
+  const limit = root.limits.maxWriteBytes;
+  if (size > limit) throw new QmError("too_large", `${size} bytes are more than the limit of ${limit} bytes per file`);
 }
 
-export function sha256(bytes: Buffer): string {
-  return createHash("sha256").update(bytes).digest("hex");
-}
+export const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
 
 /** A rename would replace a read-only file without an error, so this checks first. */
 export async function requireWritable(folder: OpenFolder, name: string, before: Stats, shown: string): Promise<void> {
@@ -97,10 +90,7 @@ async function hashFile(folder: OpenFolder, name: string, shown: string): Promis
 }
 
 /** Runs `work` in the folder of the file. Creates missing folders, and removes them again if `work` throws. */
-async function withCreatedFolder<T>(
-  place: ResolvedPath,
-  work: (folder: OpenFolder, name: string) => Promise<T>,
-): Promise<T> {
+async function withCreatedFolder<T>(place: ResolvedPath, work: (folder: OpenFolder, name: string) => Promise<T>) {
   const { real, missing, path: shown, protectedPaths } = place;
   let folder = await openFolder(missing.length === 0 ? dirname(real) : real, shown, protectedPaths);
   const opened = [folder];

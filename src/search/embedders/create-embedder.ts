@@ -2,23 +2,11 @@ import type { ChosenEmbedder } from "./embedder.ts";
 import { createLocalMiniEmbedder, type LocalMiniChoice, type ModuleLoader } from "./local-mini.ts";
 import { createOpenAiEmbedder, type EndpointChoice } from "./openai-compatible.ts";
 
-/**
- * - `light`, `standard`, `strong`: an OpenAI-compatible endpoint with a small, medium or large model
- * - `local-mini`: a small model in this process
- * - `null`: none
- */
+/** An OpenAI-compatible endpoint with a small, medium or large model, a small model in this process, or none. */
 export type EmbedderChoice = EndpointChoice | LocalMiniChoice | { readonly class: "null" };
 
 /** Makes no request and loads no model. That happens when the first text is embedded. */
 export function createEmbedder(choice: EmbedderChoice, modules?: ModuleLoader): ChosenEmbedder {
-  switch (choice.class) {
-    case "light":
-    case "standard":
-    case "strong":
-      return createOpenAiEmbedder(choice);
-    case "local-mini":
-      return createLocalMiniEmbedder(choice, modules);
-    case "null":
-      return { off: true };
-  }
+  if (choice.class === "null") return { off: true };
+  return choice.class === "local-mini" ? createLocalMiniEmbedder(choice, modules) : createOpenAiEmbedder(choice);
 }

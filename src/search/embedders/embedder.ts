@@ -1,10 +1,7 @@
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 
 /** Checks and normalizes vectors from outside. A zero vector stays zero: it is similar to none. */
-export function toUnitVectors(
-  answer: readonly unknown[],
-  count: number,
-): { readonly vectors: readonly Float32Array[] } | { readonly problem: string } {
+export function toUnitVectors(answer: readonly unknown[], count: number) {
   if (answer.length !== count) return { problem: `${answer.length} vectors for ${count} texts` };
   const vectors: Float32Array[] = [];
   for (const numbers of answer) {
@@ -17,9 +14,8 @@ export function toUnitVectors(
   return { vectors };
 }
 
-function isNumbers(value: unknown): value is ArrayLike<unknown> {
-  return (Array.isArray(value) || value instanceof Float32Array) && value.length > 0;
-}
+const isNumbers = (value: unknown): value is ArrayLike<unknown> =>
+  (Array.isArray(value) || value instanceof Float32Array) && value.length > 0;
 
 function toUnitVector(numbers: ArrayLike<unknown>): Float32Array | undefined {
   let squares = 0;
@@ -41,10 +37,7 @@ export interface Embedder {
   readonly fingerprint: string;
   /** The cosine below which two texts are unrelated. Default: 0.25. */
   readonly floor?: number;
-  /**
-   * Returns one vector per text, in order, all of one dimension and of unit length (or zero). May retry documents, but
-   * not a query, which must be fast.
-   */
+  /** One vector per text, in order, of unit length or zero. May retry documents, but not a query. */
   embed(texts: readonly string[], purpose: "query" | "document", signal: AbortSignal): Promise<readonly Float32Array[]>;
   close?(): Promise<void>;
 }
@@ -54,8 +47,5 @@ export type ChosenEmbedder =
   | { readonly unavailable: string; readonly hint: string }
   | { readonly off: true };
 
-export function embedderError(thrown: unknown): QmError {
-  return thrown instanceof QmError
-    ? thrown
-    : new QmError("embedder_failed", getErrorMessage(thrown), { cause: thrown });
-}
+export const embedderError = (thrown: unknown): QmError =>
+  thrown instanceof QmError ? thrown : new QmError("embedder_failed", getErrorMessage(thrown), { cause: thrown });

@@ -5,7 +5,7 @@ import { basename, join, resolve } from "node:path";
 import { fingerprint } from "../../core/action.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
-import { type ChosenEmbedder, type Embedder, toUnitVectors } from "./embedder.ts";
+import { type Embedder, toUnitVectors } from "./embedder.ts";
 
 /** A small model in this process. The user installs the package that runs it. */
 export interface LocalMiniChoice {
@@ -14,20 +14,14 @@ export interface LocalMiniChoice {
   readonly modelPath?: string;
 }
 
-export interface ModuleLoader {
-  has(name: string): boolean;
-  load(name: string): Promise<unknown>;
-}
+export type ModuleLoader = { has(name: string): boolean; load(name: string): Promise<unknown> };
 
 const PACKAGE = "@huggingface/transformers";
 const MODEL = "all-MiniLM-L6-v2";
 const BATCH_TEXTS = 16;
 const END_BYTES = 64 * 1024;
 
-export function createLocalMiniEmbedder(
-  { modelPath }: LocalMiniChoice,
-  modules: ModuleLoader = installedModules,
-): ChosenEmbedder {
+export function createLocalMiniEmbedder({ modelPath }: LocalMiniChoice, modules: ModuleLoader = installedModules) {
   if (!modules.has(PACKAGE)) {
     return { unavailable: `the package ${PACKAGE} is not installed`, hint: `Run: npm i ${PACKAGE}` };
   }
@@ -98,9 +92,7 @@ function readSizeAndEnds(path: string): readonly [number, string] {
   }
 }
 
-interface Transformers {
-  pipeline(task: "feature-extraction", model: string, options: object): Promise<Extractor>;
-}
+type Transformers = { pipeline(task: "feature-extraction", model: string, options: object): Promise<Extractor> };
 
 interface Extractor {
   (texts: readonly string[], options: { pooling: "mean"; normalize: boolean }): Promise<{ tolist(): unknown }>;
@@ -113,12 +105,11 @@ async function loadExtractor(modelPath: string, modules: ModuleLoader): Promise<
   return pipeline("feature-extraction", resolve(modelPath), { dtype: "q8", device: "cpu", local_files_only: true });
 }
 
-function modelError(message: string, cause?: unknown): QmError {
-  return new QmError("embedder_failed", message, {
+const modelError = (message: string, cause?: unknown): QmError =>
+  new QmError("embedder_failed", message, {
     hint: `Check that the folder has the files of an ONNX model such as ${MODEL}, and that ${PACKAGE} works.`,
     cause,
   });
-}
 
 const require = createRequire(import.meta.url);
 

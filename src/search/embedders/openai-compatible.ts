@@ -6,10 +6,7 @@ import { getOwn, isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { type ChosenEmbedder, type Embedder, toUnitVectors } from "./embedder.ts";
 
-interface EmbeddingEndpoint {
-  readonly url: URL;
-  readonly apiKey: string | undefined;
-}
+type EmbeddingEndpoint = { readonly url: URL; readonly apiKey: string | undefined };
 
 type PostResult =
   | { readonly answer: unknown }
@@ -25,10 +22,7 @@ export interface EndpointChoice {
   readonly dimensions?: number;
 }
 
-interface EmbeddingModel {
-  readonly model: string;
-  readonly dimensions?: number;
-}
+type EmbeddingModel = { readonly model: string; readonly dimensions?: number };
 
 const OPENAI = "https://api.openai.com/v1";
 const models: Readonly<Record<EndpointChoice["class"], EmbeddingModel>> = {
@@ -171,9 +165,8 @@ async function postJson(endpoint: EmbeddingEndpoint, body: unknown, signal: Abor
 }
 
 /** Names the endpoint without the query of its URL, which may hold a key. */
-function endpointError({ url }: EmbeddingEndpoint, what: string, hint: string): QmError {
-  return new QmError("embedder_failed", `the embedding endpoint ${url.origin}${url.pathname} ${what}`, { hint });
-}
+const endpointError = ({ url }: EmbeddingEndpoint, what: string, hint: string): QmError =>
+  new QmError("embedder_failed", `the embedding endpoint ${url.origin}${url.pathname} ${what}`, { hint });
 
 async function attempt(endpoint: EmbeddingEndpoint, body: unknown, signal: AbortSignal): Promise<PostResult> {
   const { url, apiKey } = endpoint;
@@ -192,11 +185,8 @@ async function attempt(endpoint: EmbeddingEndpoint, body: unknown, signal: Abort
     if (isCut) throw endpointError(endpoint, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`, WRONG_API_HINT);
     return { answer: parseAnswer(endpoint, text) };
   }
-  const failed = endpointError(
-    endpoint,
-    `answered ${status}${quoteServerMessage(text, status, apiKey)}`,
-    getHint(status),
-  );
+  const what = `answered ${status}${quoteServerMessage(text, status, apiKey)}`;
+  const failed = endpointError(endpoint, what, getHint(status));
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   const wait = seconds >= 0 ? { waitMs: seconds * 1000 } : {};
   return { failed, canRetry: status === 429 || status >= 500, ...wait };

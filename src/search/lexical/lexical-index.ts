@@ -10,10 +10,8 @@ import { detectVerbs } from "./tokenize.ts";
 
 /** Comes before a comma-separated list of names. */
 const SELECT_PREFIX = "select:";
-
-export function isSelection(query: string): boolean {
-  return query.slice(0, SELECT_PREFIX.length).toLowerCase() === SELECT_PREFIX;
-}
+export const isSelection = (query: string): boolean =>
+  query.slice(0, SELECT_PREFIX.length).toLowerCase() === SELECT_PREFIX;
 
 export interface LexicalResult {
   readonly hits: readonly Hit[];
@@ -22,23 +20,15 @@ export interface LexicalResult {
 }
 
 export interface LexicalIndex {
-  /**
-   * Ranks the visible actions as if there were no others. The query is any text, or `select:` and names with commas
-   * between them.
-   */
+  /** Ranks as if hidden actions did not exist. The query is a text, or `select:` and names with commas. */
   search(query: string, view: Searchable, options: HitOptions): LexicalResult;
 }
 
 const NAMES_PER_STEP = 512;
+export const createLexicalIndex = (actions: readonly Action[], previous?: LexicalIndex): LexicalIndex =>
+  runToEnd(lexicalIndexSteps(actions, previous));
 
-export function createLexicalIndex(actions: readonly Action[], previous?: LexicalIndex): LexicalIndex {
-  return runToEnd(lexicalIndexSteps(actions, previous));
-}
-
-/**
- * Builds an index in steps. Action objects that `previous` knows are not analysed again. With `prepare` it also builds the
- * tables for the first search.
- */
+/** Reuses the analysis of actions that `previous` knows. `prepare` also builds the tables for the first search. */
 export function* lexicalIndexSteps(
   actions: readonly Action[],
   previous?: LexicalIndex,
@@ -75,7 +65,7 @@ class WordIndex implements LexicalIndex {
     const named = this.#findByName(text, view);
     const terms = parseSearchQuery(text, new TermLookup(this.postings, scope, () => this.#getSpellings()));
     const scores = scoreActions(terms, detectVerbs(text), this.postings, scope, this.#scratch);
-    const found = this.#pickBest(scores, limit, named, options.accepts);
+    const found = this.#pickBest(scores, named, options);
     const exact = named.filter(accepts).map((action) => ({ action, score: 1 }));
     const hits = [...exact, ...found].sort(order).slice(0, limit);
     return { hits, unmatched: named.length > 0 ? [] : listUnmatched(terms, hits.length > 0) };
@@ -103,9 +93,8 @@ class WordIndex implements LexicalIndex {
   /** At least the best `limit` without the named actions; more if the last of them has equals. */
   #pickBest(
     { places, scores }: LexicalScores,
-    limit: number,
     named: readonly Action[],
-    accepts: HitOptions["accepts"],
+    { limit, accepts }: HitOptions,
   ): readonly Hit[] {
     const { actions } = this.postings;
     const isWanted = (place: number): boolean => {
@@ -130,19 +119,13 @@ class WordIndex implements LexicalIndex {
   }
 
   #getScope(view: Searchable): SearchScope {
-    let scope = this.#scopes.get(view);
-    if (scope === undefined) {
-      scope = createSearchScope(this.postings, view);
-      this.#scopes.set(view, scope);
-    }
+    const scope = this.#scopes.get(view) ?? createSearchScope(this.postings, view);
+    this.#scopes.set(view, scope);
     return scope;
   }
 }
 
-/**
- * A word of several parts is unmatched only if all of its parts are. A similar word counts as a match if there are hits;
- * without hits it would look as if some action had the word.
- */
+/** A word is unmatched if all its parts are. A similar word counts as a match only if there are hits. */
 function listUnmatched(terms: readonly QueryTerm[], hasHits: boolean): readonly string[] {
   const isMatched = ({ found }: QueryTerm): boolean => (found[0]?.likeness ?? 0) >= (hasHits ? 0.01 : 1);
   const matched = new Set(terms.filter(isMatched).map(({ written }) => written));

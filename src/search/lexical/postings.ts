@@ -30,9 +30,7 @@ function visitTexts(action: Action, visit: Visit): void {
 }
 
 /** `create_issue` of `mcp__github__create_issue`. */
-export function getShortName({ name }: Action): string {
-  return name.slice(name.lastIndexOf(SEPARATOR) + SEPARATOR.length);
-}
+export const getShortName = ({ name }: Action): string => name.slice(name.lastIndexOf(SEPARATOR) + SEPARATOR.length);
 
 function limitTotal(visit: Visit): Visit {
   let left = DETAILS_LIMIT;
@@ -67,10 +65,7 @@ function visitParameters(schema: unknown, visit: Visit): void {
 }
 
 /** Terms and their numbers. It only grows, so that older postings stay valid. */
-interface Vocabulary {
-  readonly numbers: Map<string, number>;
-  readonly terms: string[];
-}
+type Vocabulary = { readonly numbers: Map<string, number>; readonly terms: string[] };
 
 /** Which actions hold which terms, in which fields and how often. Actions are indexes into `actions`. */
 export interface Postings {
@@ -96,11 +91,9 @@ export interface Postings {
 
 export const LENGTH_LIMIT = 1023;
 const OFTEN = 31;
-
 export const unpackField = (place: number): number => place & 7;
 export const unpackCount = (place: number): number => place >> 3;
 const packPlace = (field: number, count: number): number => field | (Math.min(count, OFTEN) << 3);
-
 const ACTIONS_PER_STEP = 32;
 const ENTRIES_PER_STEP = 65_536;
 
@@ -178,11 +171,7 @@ function analyse(action: Action, { numbers, terms }: Vocabulary, into: NumberLis
 }
 
 /** Groups the entries by term, in the order of the actions. */
-function* invertSteps(
-  analysed: Uint32Array,
-  analysedStarts: Uint32Array,
-  terms: number,
-): Steps<Pick<Postings, "terms" | "starts" | "holders" | "places" | "frequencies">> {
+function* invertSteps(analysed: Uint32Array, analysedStarts: Uint32Array, terms: number) {
   const starts = new Uint32Array(terms + 1);
   for (let from = 0; from < analysed.length; from += ENTRIES_PER_STEP) {
     for (const entry of analysed.subarray(from, from + ENTRIES_PER_STEP)) {

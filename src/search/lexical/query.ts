@@ -69,20 +69,15 @@ function expandWord({ terms, whole }: LexicalWord, lookup: TermLookup): readonly
 
 type Neighbours = readonly [before: LexicalWord | undefined, after: LexicalWord | undefined];
 
-function toQueryTerm(
-  term: string,
-  share: number,
-  word: LexicalWord,
-  neighbours: Neighbours,
-  lookup: TermLookup,
-): QueryTerm {
+function toQueryTerm(term: string, share: number, word: LexicalWord, neighbours: Neighbours, lookup: TermLookup) {
   const own = lookup.term(term);
-  const found = findCandidates(term, own, word, neighbours, lookup);
+  const found = findCandidates(term, word, neighbours, lookup);
   const usual = share * getUsualWeight(word.plain);
-  const rarity = lookup.rarity(own === undefined ? [...found.keys()] : [own]);
+  const matching = own === undefined ? [...found.keys()] : [own];
+  const rarity = lookup.rarity(matching);
   return {
     written: word.written,
-    isCommon: lookup.isCommon(own === undefined ? [...found.keys()] : [own]),
+    isCommon: lookup.isCommon(matching),
     weight: usual * rarity,
     share: usual * (1 - RARE + (RARE * rarity) / lookup.rarity([])),
     found: [...found]
@@ -96,18 +91,12 @@ function toQueryTerm(
   };
 }
 
-function findCandidates(
-  term: string,
-  own: number | undefined,
-  word: LexicalWord,
-  [before, after]: Neighbours,
-  lookup: TermLookup,
-): ReadonlyMap<number, number> {
+function findCandidates(term: string, word: LexicalWord, [before, after]: Neighbours, lookup: TermLookup) {
   const found = new Map<number, number>();
   const add = (number: number | undefined, like: number): void => {
     if (number !== undefined && (found.get(number) ?? 0) < like) found.set(number, like);
   };
-  add(own, 1);
+  add(lookup.term(term), 1);
   if (before !== undefined) add(lookup.term(stemWord(before.plain + word.plain)), likeness.joined);
   if (after !== undefined) add(lookup.term(stemWord(word.plain + after.plain)), likeness.joined);
   for (const other of findRelatedStems(term)) add(lookup.term(other), likeness.related);
@@ -120,8 +109,6 @@ function findCandidates(
   return found;
 }
 
-function getUsualWeight(word: string): number {
-  return NUMBER.test(word) ? wordWeights.number : softWords.has(word) ? wordWeights.soft : 1;
-}
-
+const getUsualWeight = (word: string): number =>
+  NUMBER.test(word) ? wordWeights.number : softWords.has(word) ? wordWeights.soft : 1;
 const NUMBER = /^\p{N}+$/u;

@@ -50,10 +50,7 @@ export function createScratch(actions: number): ScoreScratch {
   return { sums: zeros(), covered: zeros(), named: zeros(), best: zeros() };
 }
 
-export interface LexicalScores {
-  readonly places: readonly number[];
-  readonly scores: Float64Array;
-}
+export type LexicalScores = { readonly places: readonly number[]; readonly scores: Float64Array };
 
 const BELOW_ONE = 0.99;
 const NAME = lexicalFields.indexOf("name");

@@ -2,10 +2,7 @@ import { editDistance } from "../../core/nearest.ts";
 import { type Steps, sortSteps } from "../steps.ts";
 import type { Postings } from "./postings.ts";
 
-export interface NearTerm {
-  readonly term: number;
-  readonly edits: number;
-}
+export type NearTerm = { readonly term: number; readonly edits: number };
 
 /** Finds similar terms in the whole vocabulary. The caller must filter them by visibility. */
 export interface TermSpellings {

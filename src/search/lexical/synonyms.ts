@@ -1,9 +1,6 @@
 import { stemWord } from "./tokenize.ts";
 
-/**
- * Synonyms in every domain, with a semicolon after each meaning. A word may have several. Add only what is nearly
- * always right: a wrong group costs more than a missing one.
- */
+/** Synonyms, with a semicolon after each meaning. Add only sure ones: a wrong group costs more than a missing one. */
 const synonymGroups = `
 delete remove erase destroy drop discard clear; create add new make insert register;
 generate create produce build compose; get fetch retrieve show read obtain view; list enumerate browse show;

@@ -24,7 +24,6 @@ export function tokenize(text: string): readonly LexicalWord[] {
 
 // An apostrophe belongs to the word, so that its ending can be dropped: user's, don't.
 const WORD = /[\p{L}\p{N}\p{M}]+(?:['’][\p{L}\p{M}]+)*/gu;
-
 // Texts have few different words, and analysing one costs more than a lookup.
 const cache = new Map<string, readonly LexicalWord[]>();
 const CACHE_LIMIT = 50_000;
@@ -54,7 +53,6 @@ function analyse(written: string): readonly LexicalWord[] {
 }
 
 const ENDING = /['’](?:s|t|d|m|re|ve|ll)$/iu;
-
 // Scripts that put no spaces between words.
 const unspaced = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}ー々`;
 const UNSPACED = new RegExp(`[${unspaced}]`, "u");
@@ -83,9 +81,7 @@ function splitDigits(part: string): readonly string[] {
   return letters === undefined || digits === undefined ? [part] : [letters, digits];
 }
 
-export function stemWord(word: string): string {
-  return /^[a-z]{3,}$/.test(word) ? stemmer(word) : word;
-}
+export const stemWord = (word: string): string => (/^[a-z]{3,}$/.test(word) ? stemmer(word) : word);
 
 /** Removes compatibility forms and accents: ｆ → f, é → e. Keeps marks that make another letter, as in が. */
 function foldAccents(text: string): string {
@@ -112,7 +108,6 @@ const verbGroups = [
 ];
 
 let verbKinds: ReadonlyMap<string, number> | undefined;
-
 const VERB_TEXT_LIMIT = 1_000;
 
 /** The kinds of verbs in a text, one bit each. */

@@ -40,7 +40,6 @@ export const COVERAGE = 0.3;
 export const NAMING = 0.4;
 /** Added if the name has a verb of the query, subtracted if it has another. */
 export const VERB_MATCH = 0.1;
-
 /** The best action must match this share of the query, or there is no hit. */
 export const LEAST_COVERED = 0.3;
 /** In a long query, this many matched words count as all: most of a sentence is not about the tool. */

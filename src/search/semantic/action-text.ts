@@ -20,24 +20,20 @@ export function toEmbeddedText({ name, description, tags, inputSchema }: Action)
 }
 
 /** `mcp__github__createIssue` → mcp github create issue. */
-function splitName(name: string): string {
-  return name
+const splitName = (name: string): string =>
+  name
     .replace(/(\p{Ll})(\p{Lu})/gu, "$1 $2")
     .replace(/[^\p{L}\p{N}\p{M}]+/gu, " ")
     .trim()
     .toLowerCase();
-}
 
 const hashCache = new WeakMap<Action, string>();
 
 /** The hash of the embedded text. Other changes of an action do not change it. */
 export function hashActionText(action: Action): string {
-  let text = hashCache.get(action);
-  if (text === undefined) {
-    text = hash("sha256", toEmbeddedText(action), "hex");
-    hashCache.set(action, text);
-  }
-  return text;
+  const known = hashCache.get(action) ?? hash("sha256", toEmbeddedText(action), "hex");
+  hashCache.set(action, known);
+  return known;
 }
 
 export interface CatalogContents {

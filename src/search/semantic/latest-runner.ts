@@ -1,20 +1,9 @@
-/** Runs the work for the latest request in the background. */
-export interface LatestRunner<T> {
-  /** Starts once there was no other request for a while, or after a maximum delay. Retries after a failure. */
-  schedule(wanted: T): void;
-  /** Drops the request and marks running work as outdated. Resolves when that work has ended. */
-  cancel(): Promise<void>;
-}
-
 const LONGEST_SETTLE_MS = 5_000;
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 300_000;
 
-/** One run at a time. Outdated work ends by itself, so that its results so far are not lost. */
-export function createLatestRunner<T>(
-  settleMs: number,
-  work: (wanted: T, isOutdated: () => boolean) => Promise<unknown>,
-): LatestRunner<T> {
+/** Runs the work for the latest request in the background, one run at a time. Outdated work ends by itself, so that its results so far are not lost. */
+export function createLatestRunner<T>(delayMs: number, work: (item: T, isOutdated: () => boolean) => Promise<unknown>) {
   let newest = 0;
   let begun = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -42,16 +31,18 @@ export function createLatestRunner<T>(
   }
 
   return {
-    schedule(wanted) {
+    /** Starts once there was no other request for a while, or after a maximum delay. Retries after a failure. */
+    schedule(wanted: T): void {
       const turn = ++newest;
       beginNewest = () => {
         stopTimers();
         begin(wanted, turn, FIRST_RETRY_MS);
       };
       clearTimeout(timer);
-      timer = setTimeout(() => beginNewest(), settleMs);
-      overdue ??= setTimeout(() => beginNewest(), Math.max(settleMs, LONGEST_SETTLE_MS));
+      timer = setTimeout(() => beginNewest(), delayMs);
+      overdue ??= setTimeout(() => beginNewest(), Math.max(delayMs, LONGEST_SETTLE_MS));
     },
+    /** Drops the request and marks running work as outdated. Resolves when that work has ended. */
     async cancel() {
       begun = ++newest;
       stopTimers();

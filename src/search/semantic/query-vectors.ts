@@ -5,10 +5,7 @@ import { LruMap } from "../../core/lru-map.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { type Embedder, embedderError, toUnitVectors } from "../embedders/embedder.ts";
 
-/**
- * Returns the vector of a query, or why there is none. `unavailable` has no text from the embedder, because any caller may
- * read it. Never rejects, and never waits longer than the limit.
- */
+/** Never rejects. `unavailable` has no text from the embedder, because any caller may read it. */
 export type QueryVectors = (
   query: string,
   signal?: AbortSignal,
@@ -27,10 +24,7 @@ const CACHE_SIZE = 256;
 const FIRST_REST_MS = 30_000;
 const LONGEST_REST_MS = 300_000;
 
-/**
- * Caches vectors. After a failure it does not ask the embedder for half a minute, then for twice as long each time, so that
- * only one search waits for a dead endpoint.
- */
+/** After a failure it pauses for half a minute, then twice as long each time: one search waits for a dead endpoint. */
 export function createQueryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVectorsOptions): QueryVectors {
   const cache = new LruMap<string, Float32Array>(CACHE_SIZE);
   let rest: { until: number; ms: number } | undefined;

@@ -11,10 +11,7 @@ import { type BuildContext, type BuildProgress, buildVectors, findVectors, recor
 import { USE_RECORD_INTERVAL_MS, type VectorSet } from "./vector-set.ts";
 
 export interface SemanticStatus {
-  /**
-   * `waiting`: there is no catalog yet, or another process is building. While `building` or `failed`, searches use the
-   * last complete vectors.
-   */
+  /** `waiting`: no catalog yet, or another process builds. Until `ready`, searches use the last complete vectors. */
   readonly state: "off" | "waiting" | "building" | "ready" | "failed";
   readonly model?: string;
   readonly done: number;
@@ -50,10 +47,7 @@ export interface SemanticIndex {
   build(actions: readonly Action[], options?: BuildOptions): Promise<BuildReport>;
   /** Deletes all vectors in the store, of every catalog and model. */
   clear(): Promise<{ readonly rows: number }>;
-  /**
-   * Ranks the visible actions, or says why it cannot. Never rejects. `unavailable` names only the kind of problem, because
-   * any caller may read it; `status` has the details.
-   */
+  /** Never rejects. `unavailable` names only the kind of problem, because any caller may read it. */
   search(
     query: string,
     view: Searchable,
@@ -138,13 +132,8 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       else if (background) await track(run(actions, contents, { isOutdated }));
       else if (!(await adoptStoredVectors(contents, ++turns))) {
         const { size: done } = await store.known(model, contents.samples.keys());
-        trouble = {
-          state: "waiting",
-          reason: "vectors are missing",
-          hint: BUILD_HINT,
-          done,
-          total: contents.samples.size,
-        };
+        const total = contents.samples.size;
+        trouble = { state: "waiting", reason: "vectors are missing", hint: BUILD_HINT, done, total };
       }
     } finally {
       resolveSettling(actions);
@@ -299,10 +288,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   };
 }
 
-interface Settlement {
-  readonly promise: Promise<void>;
-  readonly resolve: () => void;
-}
+type Settlement = { readonly promise: Promise<void>; readonly resolve: () => void };
 
 function createSettlement(): Settlement {
   let resolve = (): void => {};

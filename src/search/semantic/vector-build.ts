@@ -22,28 +22,18 @@ export interface LockStore {
   release(name: string, id: string): Promise<void>;
 }
 
+interface BuildLock<T> extends Pick<BuildContext, "locks" | "runtime" | "self"> {
+  readonly name: string;
+  readonly signal: AbortSignal;
+  readonly done: () => Promise<T | undefined>;
+}
+
 const LEASE_MS = 15_000;
 const POLL_MS = 200;
 
-/**
- * Runs the work while this process holds the lock, or returns the result of `done` if another process did the work. A
- * holder that died or did not renew its lease loses the lock: its signal aborts, and it waits like the others.
- */
-export async function withBuildLock<T>(
-  {
-    locks,
-    name,
-    runtime,
-    self,
-    signal,
-    done,
-  }: Pick<BuildContext, "locks" | "runtime" | "self"> & {
-    readonly name: string;
-    readonly signal: AbortSignal;
-    readonly done: () => Promise<T | undefined>;
-  },
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
+/** Runs the work under a lock, or returns `done` of another process. Its signal aborts when the lease is lost. */
+export async function withBuildLock<T>(lock: BuildLock<T>, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { locks, name, runtime, self, signal, done } = lock;
   const own = new Lease({ runtime, self, durationMs: LEASE_MS });
   for (;;) {
     signal.throwIfAborted();
@@ -77,10 +67,7 @@ export interface BuildContext {
   readonly self: ProcessInfo;
 }
 
-export interface BuildProgress {
-  readonly done: number;
-  readonly total: number;
-}
+export type BuildProgress = { readonly done: number; readonly total: number };
 
 interface BuildRun {
   /** Whether to build even if all vectors exist. */
@@ -101,10 +88,7 @@ const BATCH_LIMIT_MS = 600_000;
 const UNUSED_FOR_MS = 30 * 24 * 60 * 60 * 1000;
 
 /** Reads the vectors of the catalog if they are complete. Records once a day that they are used. */
-export async function findVectors(
-  { embedder, store, runtime }: BuildContext,
-  contents: CatalogContents,
-): Promise<VectorSet | undefined> {
+export async function findVectors({ embedder, store, runtime }: BuildContext, contents: CatalogContents) {
   const key = { catalog: contents.fingerprint, model: embedder.fingerprint };
   const used = await store.lastUse(key);
   if (used === undefined) return undefined;
@@ -121,15 +105,8 @@ export async function recordVectorUse(store: VectorStore, key: VectorSetKey, { c
   await store.complete(key);
 }
 
-/**
- * Embeds the missing texts of a catalog. One process builds for a model at a time; the others use its vectors. Each batch is
- * stored at once, so that a build after a crash embeds only the rest.
- */
-export async function buildVectors(
-  building: BuildContext,
-  contents: CatalogContents,
-  run: BuildRun,
-): Promise<BuildResult> {
+/** One process builds for a model at a time. Each batch is stored at once, so a crash loses little. */
+export async function buildVectors(building: BuildContext, contents: CatalogContents, run: BuildRun) {
   const { embedder, locks, runtime, self } = building;
   const findFinished = async (): Promise<BuildResult | undefined> => {
     if (run.isOutdated()) return "outdated";

@@ -2,10 +2,7 @@ import type { Action } from "../../core/action.ts";
 import type { Hit, HitOptions, Searchable } from "../hits.ts";
 import type { CatalogContents } from "./action-text.ts";
 
-export interface VectorSetKey {
-  readonly catalog: string;
-  readonly model: string;
-}
+export type VectorSetKey = { readonly catalog: string; readonly model: string };
 
 /** Vectors by model and hash of the text. Catalogs and processes share them. */
 export interface VectorStore {
@@ -29,19 +26,12 @@ export const USE_RECORD_INTERVAL_MS = 24 * 60 * 60 * 1000;
 export interface VectorSet {
   readonly contents: CatalogContents;
   readonly dimensions: number;
-  /**
-   * The visible actions nearest to a vector, best first. A score is the cosine, at least `floor`, and does not depend on
-   * other actions, so that hidden actions do not influence it.
-   */
+  /** Best first, by cosine, at least `floor`. Hidden actions do not influence a score. */
   rank(vector: Float32Array, view: Searchable, options: HitOptions & { readonly floor: number }): readonly Hit[];
 }
 
 /** Reads the vectors of a catalog. Undefined if one is missing or their lengths differ. */
-export async function readVectorSet(
-  store: Pick<VectorStore, "read">,
-  model: string,
-  contents: CatalogContents,
-): Promise<VectorSet | undefined> {
+export async function readVectorSet(store: Pick<VectorStore, "read">, model: string, contents: CatalogContents) {
   const rows = new Map([...contents.samples.keys()].map((hash, row) => [hash, row]));
   const missing = new Set(rows.keys());
   let matrix = new Float32Array(0);
@@ -63,19 +53,12 @@ export async function readVectorSet(
 
 const ABSENT = -1;
 
-function createRanker(
-  matrix: Float32Array,
-  dimensions: number,
-  rows: ReadonlyMap<Action["name"], number>,
-): VectorSet["rank"] {
+function createRanker(matrix: Float32Array, width: number, rows: ReadonlyMap<string, number>): VectorSet["rank"] {
   // The rows of a catalog are looked up once: a hundred thousand lookups by name are slow.
   const places = new WeakMap<readonly Action[], Int32Array>();
   const locateRows = (actions: readonly Action[]): Int32Array => {
-    let found = places.get(actions);
-    if (found === undefined) {
-      found = Int32Array.from(actions, ({ name }) => rows.get(name) ?? ABSENT);
-      places.set(actions, found);
-    }
+    const found = places.get(actions) ?? Int32Array.from(actions, ({ name }) => rows.get(name) ?? ABSENT);
+    places.set(actions, found);
     return found;
   };
 
@@ -87,7 +70,7 @@ function createRanker(
     for (let at = 0; at < places.length; at++) {
       const row = places[at] ?? ABSENT;
       if (row === ABSENT) continue;
-      const score = Math.min(dot(matrix, row * dimensions, vector), 1);
+      const score = Math.min(dot(matrix, row * width, vector), 1);
       const action = actions[at];
       // The policy is asked last, because most actions are not near enough.
       if (!(score >= least) || action === undefined || !view.sees(action) || !accepts(action)) continue;

@@ -15,14 +15,10 @@ export interface SqliteOptions {
 }
 
 const dialect: SqlDialect = { name: "sqlite", identity: sql`integer primary key`, bytes: sql`blob` };
-
 const LONGEST_PAUSE_MS = 50;
 const YIELD_AFTER_MS = 10;
 
-/**
- * Opens the file at `path`, or `:memory:`. Creates the file and its folder. Several processes may open it. There is one
- * connection, so a statement from outside waits for an open transaction instead of becoming part of it.
- */
+/** Opens or creates `path` or `:memory:`. A statement from outside waits for an open transaction. */
 export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOptions = {}): Promise<SqlDriver> {
   const connection = attempt(() => connectSqlite(path));
   /** How long statements have run since the last yield to the event loop. */
@@ -182,10 +178,7 @@ function toBoundValue(value: SqlValue | undefined, at: number): string | number 
   throw new QmError("internal", `value ${at + 1} of a statement is ${what}, which the store cannot hold`);
 }
 
-interface Explanation {
-  readonly what: string;
-  readonly hint: string;
-}
+type Explanation = { readonly what: string; readonly hint: string };
 
 const locked: Explanation = {
   what: "has been locked by another process for too long",
@@ -243,12 +236,9 @@ function toStoreError(path: string, thrown: unknown): QmError {
   if (known === undefined) {
     return new QmError("store_failed", `the store ${path} failed: ${message}`, { cause: thrown });
   }
+  const { what, hint } = known;
   const details = known === full ? { details: { full: true } } : {};
-  return new QmError("store_failed", `the store ${path} ${known.what}`, {
-    cause: thrown,
-    hint: known.hint,
-    ...details,
-  });
+  return new QmError("store_failed", `the store ${path} ${what}`, { cause: thrown, hint, ...details });
 }
 
 function explainSqliteError(thrown: unknown): Explanation | undefined {
