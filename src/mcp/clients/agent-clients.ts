@@ -201,6 +201,4 @@ function isVariableName(name: unknown): name is string {
   return typeof name === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name);
 }
 
-function toEnvReference(name: string): string {
-  return `\${env:${name}}`;
-}
+const toEnvReference = (name: string): string => `\${env:${name}}`;

@@ -41,6 +41,4 @@ export function getConfigFolder({ home, env }: ClientEnvironment): string {
   return given !== undefined && detectPathStyle(home).isAbsolute(given) ? given : joinClientPath(home, ".config");
 }
 
-function detectPathStyle(path: string): typeof posix {
-  return /^(?:[A-Za-z]:[\\/]|\\\\)/.test(path) ? win32 : posix;
-}
+const detectPathStyle = (path: string): typeof posix => (/^(?:[A-Za-z]:[\\/]|\\\\)/.test(path) ? win32 : posix);

@@ -6,11 +6,7 @@ import type { ClientDefinition, RawEntry } from "./clients.ts";
 import { createJsonEntryEdits, createJsonRemovalEdits } from "./json-edit.ts";
 import { createTomlEntryEdits, createTomlRemovalEdits } from "./toml-edit.ts";
 
-export interface TextEdit {
-  readonly offset: number;
-  readonly length: number;
-  readonly content: string;
-}
+export type TextEdit = { readonly offset: number; readonly length: number; readonly content: string };
 
 /** The edits must not overlap. */
 function applyEdits(text: string, edits: readonly TextEdit[]): string {

@@ -99,12 +99,7 @@ export const zedClient: ClientDefinition = {
     { path: joinClientPath(around.cwd, ".zed", "settings.json"), scope: "project", keys: ["context_servers"] },
   ],
   variables: [],
-  entryKeys: {
-    http: ["url"],
-    on: "enabled",
-    ignored: ["source", "remote"],
-    adapt: adaptZedEntry,
-  },
+  entryKeys: { http: ["url"], on: "enabled", ignored: ["source", "remote"], adapt: adaptZedEntry },
   gateway: {
     stdio: (command, args) => ({ source: "custom", command, args }),
     http: (url, headers) => ({ source: "custom", url, headers }),
@@ -118,9 +113,7 @@ function adaptZedEntry(raw: RawEntry): AdaptedEntry {
     return { raw, unfit: "it comes from a Zed extension, which starts it itself" };
   if (!isRecord(raw.command)) return { raw };
   const { path, args, env } = raw.command;
-  return {
-    raw: omitUndefined({ ...raw, command: path, args, env }),
-  };
+  return { raw: omitUndefined({ ...raw, command: path, args, env }) };
 }
 
 export const vscodeClient: ClientDefinition = {

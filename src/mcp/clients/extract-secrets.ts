@@ -56,10 +56,7 @@ export interface ExtractedSecret {
   readonly where: string;
 }
 
-interface SecretExtraction {
-  readonly entry: ServerEntry;
-  readonly secrets: readonly ExtractedSecret[];
-}
+type SecretExtraction = { readonly entry: ServerEntry; readonly secrets: readonly ExtractedSecret[] };
 
 /** Such names usually hold a key. A needless secret does no harm. */
 const ENDS_SECRET = /(?:^|[_\s-])(?:keys?|pat|dsn)$/i;

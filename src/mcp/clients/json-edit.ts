@@ -81,16 +81,10 @@ function removeComma(text: string, from: number, start: number, end: number): st
   return left.trimEnd() + (left.includes("//") && !/^[ \t]*\r?\n/.test(text.slice(end)) ? "\n" : "");
 }
 
-interface JsonStyle {
-  readonly eol: string;
-  readonly unit: string;
-}
+type JsonStyle = { readonly eol: string; readonly unit: string };
 
 function detectStyle(text: string): JsonStyle {
-  return {
-    eol: /\r?\n/.exec(text)?.[0] ?? "\n",
-    unit: /\n([ \t]+)"/.exec(text)?.[1] ?? "  ",
-  };
+  return { eol: /\r?\n/.exec(text)?.[0] ?? "\n", unit: /\n([ \t]+)"/.exec(text)?.[1] ?? "  " };
 }
 
 function insertProperty(text: string, object: Node, key: string, value: unknown, style: JsonStyle): TextEdit {

@@ -57,10 +57,7 @@ export interface SkippedServer extends ImportSource {
   readonly why: string;
 }
 
-export interface ImportPlan {
-  readonly servers: readonly PlannedServer[];
-  readonly skipped: readonly SkippedServer[];
-}
+export type ImportPlan = { readonly servers: readonly PlannedServer[]; readonly skipped: readonly SkippedServer[] };
 
 /** Plans an import, with the reason for each skipped server. Changes nothing. */
 export async function planImport(found: readonly ClientServerList[], options: ImportPlanOptions): Promise<ImportPlan> {

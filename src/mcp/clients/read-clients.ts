@@ -19,10 +19,7 @@ const OUR_NAMES = /^(?:qm|quartermaster)$/;
 const OUR_PACKAGE = /^quartermaster(?:@[\w.^~*-]+)?$/;
 const OUR_BIN = /(?:^|[\\/])dist[\\/]bin[\\/]qm\.js$/;
 
-export interface OwnAddresses {
-  readonly bin: string;
-  readonly urls: readonly string[];
-}
+export type OwnAddresses = { readonly bin: string; readonly urls: readonly string[] };
 
 /** Whether an entry starts or addresses Quartermaster itself. A gateway behind itself would start itself forever. */
 export function isOwnServer({ command, args = [], url }: ServerEntry, own: OwnAddresses): boolean {

@@ -160,11 +160,7 @@ function readHttp(
   const url = translateVariables(readText(raw, key) ?? "", key, filling);
   if (!/^(?:https?:\/\/|\$\{)/i.test(url)) filling.reject("its URL is not http or https");
   const all = { ...readTextRecord(raw, words.headers ?? "headers", filling), ...headers };
-  return {
-    url,
-    ...(Object.keys(all).length === 0 ? {} : { headers: all }),
-    ...readOAuth(raw, words, filling),
-  };
+  return { url, ...(Object.keys(all).length === 0 ? {} : { headers: all }), ...readOAuth(raw, words, filling) };
 }
 
 function readTextRecord(raw: RawEntry, key: string, filling: TranslationContext): Readonly<Record<string, string>> {

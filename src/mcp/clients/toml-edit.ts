@@ -4,11 +4,7 @@ import type { RawEntry } from "./clients.ts";
 import type { TextEdit } from "./edit-entry.ts";
 
 /** A `[table]`, from its header to its last statement. */
-interface TomlTable {
-  readonly keys: readonly string[];
-  readonly start: number;
-  readonly end: number;
-}
+type TomlTable = { readonly keys: readonly string[]; readonly start: number; readonly end: number };
 
 /** The tables of a valid TOML text, in order. */
 export function parseTomlTables(text: string): readonly TomlTable[] {

@@ -4,10 +4,7 @@ import { getBaseName, getSeparator } from "./client-paths.ts";
 import { toSecretName } from "./extract-secrets.ts";
 
 /** An input that VS Code asks the user for. */
-export interface PromptedInput {
-  readonly isPassword: boolean;
-  readonly fallback?: string;
-}
+export type PromptedInput = { readonly isPassword: boolean; readonly fallback?: string };
 
 export interface TranslationContext {
   readonly forms: readonly VariableForm[];

@@ -16,10 +16,7 @@ export interface HttpLimits {
   readonly redirects: "same-origin" | "https";
 }
 
-export interface HttpDocument {
-  readonly status: number;
-  readonly bytes: Buffer;
-}
+export type HttpDocument = { readonly status: number; readonly bytes: Buffer };
 
 const REDIRECT_LIMIT = 5;
 const ACCEPT = "application/json, application/problem+json, */*;q=0.5";
@@ -132,9 +129,7 @@ function resolveRedirect(from: URL, target: string, limits: HttpLimits): URL {
   throw createFetchError(from, limits, `redirects ${where}, which is not followed`, "Use its current URL.");
 }
 
-function isHttps(url: URL): boolean {
-  return url.protocol === "https:" && isAllowedUrl(url);
-}
+const isHttps = (url: URL): boolean => url.protocol === "https:" && isAllowedUrl(url);
 
 async function readAll(url: URL, limits: HttpLimits, response: Response): Promise<Buffer> {
   const chunks: Uint8Array[] = [];

@@ -42,12 +42,7 @@ export function parseRepository(text: string, ref?: string): RepositoryLocation 
       hint: "Use https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",
     });
   }
-  return {
-    owner,
-    repository,
-    ...(wanted === undefined ? {} : { ref: wanted }),
-    ...(folder === "" ? {} : { folder }),
-  };
+  return { owner, repository, ...(wanted === undefined ? {} : { ref: wanted }), ...(folder === "" ? {} : { folder }) };
 }
 
 /** Throws `not_found` if the repository or ref does not exist. */
@@ -72,9 +67,7 @@ export async function resolveCommit(
   throw new QmError(
     "not_found",
     `${owner}/${repository} has no ${ref === undefined ? "default branch" : quoteName(ref)}`,
-    {
-      hint: "Use an existing branch, tag or commit.",
-    },
+    { hint: "Use an existing branch, tag or commit." },
   );
 }
 

@@ -112,6 +112,4 @@ export function getLookalikeWarnings(identifier: string): readonly string[] {
   return owner === undefined ? [] : [`${toOneLine(scope ?? "")} is similar to, but not, the well-known ${owner}`];
 }
 
-function readScope(name: string): string | undefined {
-  return /^(@[^/]{6,})\//.exec(name)?.[1];
-}
+const readScope = (name: string): string | undefined => /^(@[^/]{6,})\//.exec(name)?.[1];

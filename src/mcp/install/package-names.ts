@@ -27,12 +27,7 @@ export function parseImage(text: string): ContainerImage {
   }
   const [, first, , tag, digest] = match;
   const isHost = first !== undefined && (/[.:]/.test(first) || first === "localhost");
-  return omitUndefined({
-    image: text,
-    host: isHost ? first : "docker.io",
-    tag,
-    digest,
-  });
+  return omitUndefined({ image: text, host: isHost ? first : "docker.io", tag, digest });
 }
 
 /** The image of a package. Old entries store version and registry separately. */

@@ -251,6 +251,4 @@ function resolveKeyValues(
   return Object.fromEntries(found);
 }
 
-function listHosts(url: string): readonly string[] {
-  return URL.canParse(url) ? [new URL(url).host] : [];
-}
+const listHosts = (url: string): readonly string[] => (URL.canParse(url) ? [new URL(url).host] : []);

@@ -5,9 +5,7 @@ import { quoteName } from "../../core/names.ts";
 export type ReferenceText = readonly (string | TextReference)[];
 
 /** `env:NAME` or `secret:NAME`. */
-interface TextReference {
-  readonly reference: string;
-}
+type TextReference = { readonly reference: string };
 
 // The same syntax as in the configuration: an escape, a reference, or a stray `${`.
 const TOKEN = /\$\$\{|\$\{((?:env|secret):[A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;
@@ -124,9 +122,7 @@ const SECRET_TEXTS: readonly RegExp[] = [
 ];
 
 /** Whether a text contains something that can only be a secret. */
-function isLikelySecretText(text: string): boolean {
-  return SECRET_TEXTS.some((pattern) => pattern.test(text));
-}
+const isLikelySecretText = (text: string): boolean => SECRET_TEXTS.some((pattern) => pattern.test(text));
 
 // Text that may surround a reference in a secret: `Bearer `, `token=`.
 const AROUND_REFERENCE = /^[A-Za-z-]{0,20}[ :=]{0,2}$/;

@@ -20,10 +20,7 @@ interface RegistryApiPage {
   readonly nextCursor?: string;
 }
 
-interface RegistryPageQuery {
-  readonly cursor?: string | undefined;
-  readonly updatedSince?: string | undefined;
-}
+type RegistryPageQuery = { readonly cursor?: string | undefined; readonly updatedSince?: string | undefined };
 
 /** The registry API. Every failure is `registry_failed`. */
 interface RegistryApi {

@@ -31,12 +31,7 @@ const argument = acceptSnakeCase(
 
 /** Old dumps have `transport_type` beside the URL. */
 const remote = acceptSnakeCase(
-  z.object({
-    type: z.string(),
-    url: z.string().min(1),
-    headers: z.array(keyValue).default([]),
-    variables,
-  }),
+  z.object({ type: z.string(), url: z.string().min(1), headers: z.array(keyValue).default([]), variables }),
   { transportType: "type" },
 );
 
@@ -189,13 +184,7 @@ export function parseRegistryEntry(raw: unknown): ParsedRegistryEntry {
   const updatedAt = readText(official, "updatedAt", "updated_at");
   return {
     ok: true,
-    entry: omitUndefined({
-      server: parsed.server,
-      status,
-      statusMessage,
-      updatedAt,
-      raw: raw as JsonObject,
-    }),
+    entry: omitUndefined({ server: parsed.server, status, statusMessage, updatedAt, raw: raw as JsonObject }),
   };
 }
 

@@ -67,12 +67,7 @@ export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[]
   return entries;
 }
 
-interface ZipLocation {
-  readonly offset: number;
-  readonly packed: number;
-  readonly size: number;
-  readonly method: number;
-}
+type ZipLocation = { readonly offset: number; readonly packed: number; readonly size: number; readonly method: number };
 
 /** Finds the central directory from the record at the end, which a comment may follow. */
 function findEnd(archive: Buffer): { readonly at: number; readonly count: number } {
