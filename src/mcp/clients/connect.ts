@@ -118,9 +118,8 @@ export async function chooseClientFile({
   for (const file of files) if (await stat(file.path).catch(() => undefined)) return file;
   const [first] = files;
   if (first !== undefined) return first;
-  throw new QmError("invalid_arguments", `${client.title} has no file for a project`, {
-    hint: "Omit --project to connect it for every project.",
-  });
+  const hint = "Omit --project to connect it for every project.";
+  throw new QmError("invalid_arguments", `${client.title} has no file for a project`, { hint });
 }
 
 async function readClientText(path: string) {
@@ -248,7 +247,6 @@ async function requireWritable(path: string): Promise<void> {
         ? "it is read-only"
         : undefined;
   if (why === undefined) return;
-  throw new QmError("action_failed", `${path} cannot be written: ${why}`, {
-    hint: "Nothing was changed. Use --print to see the entry and add it where the file comes from.",
-  });
+  const hint = "Nothing was changed. Use --print to see the entry and add it where the file comes from.";
+  throw new QmError("action_failed", `${path} cannot be written: ${why}`, { hint });
 }

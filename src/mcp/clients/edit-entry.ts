@@ -57,9 +57,8 @@ function checkEdit(
 ): EditedText {
   const after = applyEdits(text, edits);
   if (isExpectedResult(text, after, place, entry)) return { text: after, edits };
-  throw new QmError("invalid_config", `${place.name} cannot be edited safely`, {
-    hint: "Nothing was changed. Use --print to see the entry and add it yourself.",
-  });
+  const hint = "Nothing was changed. Use --print to see the entry and add it yourself.";
+  throw new QmError("invalid_config", `${place.name} cannot be edited safely`, { hint });
 }
 
 function isExpectedResult(

@@ -7,6 +7,7 @@ import { QmError } from "../../core/errors.ts";
 import { getOwn, isLargerThan, isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { createStatusError, type Fetch, fetchDocument, isLoopback, requireSafeUrl } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 import type { InputResolver } from "./input-resolver.ts";
 import type { BundleFile } from "./install-plan.ts";
 import { fillTemplate, type ReferenceText } from "./reference-text.ts";
@@ -162,9 +163,8 @@ const HOMES = new Map([
 ]);
 
 function createUnusableError(why: string): QmError {
-  return new QmError("invalid_arguments", `the bundle cannot be installed: ${toOneLine(why)}`, {
-    hint: "Choose another package of this server, or add its command.",
-  });
+  const hint = "Choose another package of this server, or add its command.";
+  return createInputError(`the bundle cannot be installed: ${toOneLine(why)}`, hint);
 }
 
 export interface BundleSource {
@@ -188,9 +188,8 @@ export async function fetchBundle(
 ): Promise<readonly ZipEntry[]> {
   const url = requireSafeUrl(text, "the bundle's address");
   if (isLoopback(url) && !(registry !== undefined && isLoopback(new URL(registry)))) {
-    throw new QmError("invalid_arguments", `the bundle's address ${quoteName(text)} is on this machine`, {
-      hint: "Choose another package of this server.",
-    });
+    const hint = "Choose another package of this server.";
+    throw createInputError(`the bundle's address ${quoteName(text)} is on this machine`, hint);
   }
   const limits = {
     fetch,

@@ -2,6 +2,7 @@ import { onAbort, withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 
 export type Fetch = typeof globalThis.fetch;
 
@@ -85,9 +86,8 @@ export function requireSafeUrl(text: string, key: string): URL {
   // Omit the URL, which may contain a password.
   const what =
     url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} is not allowed`;
-  throw new QmError("invalid_arguments", `${key}: ${what}`, {
-    hint: "Use an https URL without a user name. http is allowed only on this machine.",
-  });
+  const hint = "Use an https URL without a user name. http is allowed only on this machine.";
+  throw createInputError(`${key}: ${what}`, hint);
 }
 
 export function isLoopback({ hostname }: URL): boolean {

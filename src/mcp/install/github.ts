@@ -4,6 +4,7 @@ import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { appendUrlPath, createStatusError, type Fetch, fetchDocument, requireSafeUrl } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 
 export interface RepositoryLocation {
   readonly owner: string;
@@ -38,9 +39,8 @@ export function parseRepository(text: string, ref?: string): RepositoryLocation 
   const fits = OWNER.test(owner) && REPOSITORY.test(repository) && !/\.\.|\/\/|^\/|\/$/.test(wanted ?? "");
   const isBad = folder !== "" && !folder.split("/").every((part) => SEGMENT.test(part));
   if (!fits || isBad || (wanted !== undefined && !REF.test(wanted)) || path.includes("://")) {
-    throw new QmError("invalid_arguments", `${quoteName(text)} is not a repository on GitHub`, {
-      hint: "Use https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",
-    });
+    const hint = "Use https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.";
+    throw createInputError(`${quoteName(text)} is not a repository on GitHub`, hint);
   }
   return { owner, repository, ...(wanted === undefined ? {} : { ref: wanted }), ...(folder === "" ? {} : { folder }) };
 }
@@ -149,9 +149,7 @@ async function fetchText(
 }
 
 function createManifestError(file: string): QmError {
-  return new QmError("invalid_arguments", `the repository's ${file} cannot be read`, {
-    hint: "Add the server by its command.",
-  });
+  return createInputError(`the repository's ${file} cannot be read`, "Add the server by its command.");
 }
 
 /** Runs `git ls-remote` without a shell and without password prompts. */

@@ -1,8 +1,8 @@
 import { toOneLine } from "../../core/display-text.ts";
-import { QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { createInputError } from "./input-error.ts";
 import type { MissingInput } from "./install-plan.ts";
 import {
   createLiteralText,
@@ -132,9 +132,8 @@ export function createInputResolver({ inputs, server, secrets }: InputResolverOp
       const foreign = Object.keys(inputs).find((key) => !known.has(key));
       if (foreign === undefined) return;
       const asks = [...known].filter((key) => !key.includes("."));
-      throw new QmError("invalid_arguments", `it has no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, {
-        hint: asks.length === 0 ? "It has no inputs." : `It takes: ${asks.map(toOneLine).join(", ")}.`,
-      });
+      const hint = asks.length === 0 ? "It has no inputs." : `It takes: ${asks.map(toOneLine).join(", ")}.`;
+      throw createInputError(`it has no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, hint);
     },
   };
 }
@@ -149,15 +148,13 @@ function checkInput(given: string, input: ServerInput, key: string, isSecret: bo
   if (hasReference(text)) return text;
   const words = getLiteralText(text);
   if (input.choices !== undefined && input.choices.length > 0 && !input.choices.includes(words)) {
-    throw new QmError("invalid_arguments", `${quoteName(key)} cannot be ${quoteName(words)}`, {
-      hint: `Use one of: ${input.choices.map(toOneLine).join(", ")}.`,
-    });
+    const hint = `Use one of: ${input.choices.map(toOneLine).join(", ")}.`;
+    throw createInputError(`${quoteName(key)} cannot be ${quoteName(words)}`, hint);
   }
   const fits = FORMATS.get(input.format ?? "");
   if (fits === undefined || fits.test(words)) return text;
-  throw new QmError("invalid_arguments", `${quoteName(key)} is ${quoteName(words)}, not a ${input.format}`, {
-    hint: input.format === "boolean" ? "Use true or false." : "Give digits.",
-  });
+  const hint = input.format === "boolean" ? "Use true or false." : "Give digits.";
+  throw createInputError(`${quoteName(key)} is ${quoteName(words)}, not a ${input.format}`, hint);
 }
 
 const FORMATS: ReadonlyMap<string, RegExp> = new Map([
@@ -183,9 +180,8 @@ function requireText(given: unknown, key: string): string {
   const isText = typeof given === "string" || typeof given === "number" || typeof given === "boolean";
   const text = isText ? String(given) : undefined;
   if (text !== undefined && text.length <= TEXT_LIMIT && !text.includes("\0")) return text;
-  throw new QmError("invalid_arguments", `${quoteName(key)} must be text of a reasonable length`, {
-    hint: "Use text. Only repeatable inputs take a list.",
-  });
+  const hint = "Use text. Only repeatable inputs take a list.";
+  throw createInputError(`${quoteName(key)} must be text of a reasonable length`, hint);
 }
 
 /** The items of a list, or of a list written as JSON. */

@@ -1,6 +1,6 @@
-import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { Launch } from "../server-spec.ts";
+import { createInputError } from "./input-error.ts";
 import type { InstallInputs } from "./input-resolver.ts";
 import { type InstallPlan, sealPlan } from "./install-plan.ts";
 import { checkArguments, checkPairs, checkWord, requireHttpUrl, requireServerName } from "./launch-input.ts";
@@ -23,9 +23,8 @@ interface LocalServerRequest {
 /** Plans a local command or the URL of a server. */
 export function planLocal(request: LocalServerRequest): InstallPlan {
   const { name, command, url } = request;
-  if ((command === undefined) === (url === undefined)) {
-    throw new QmError("invalid_arguments", "a server is either a command or a URL", { hint: "Use one of them." });
-  }
+  if ((command === undefined) === (url === undefined))
+    throw createInputError("a server is either a command or a URL", "Use one of them.");
   const launch = command === undefined ? createRemoteLaunch(request) : createProgramLaunch(command, request);
   const isWhole = launch.kind === "http" && URL.canParse(launch.url);
   return sealPlan({
@@ -49,13 +48,11 @@ function createRemoteLaunch({ url = "", headers = {} }: LocalServerRequest): Lau
 
 function createProgramLaunch(text: string, { args = [], env = {}, cwd }: LocalServerRequest): Launch {
   const command = checkWord(text, "command");
-  if (command.trim() === "")
-    throw new QmError("invalid_arguments", "the command is empty", { hint: "Name a program." });
+  if (command.trim() === "") throw createInputError("the command is empty", "Name a program.");
   // Otherwise the whole text would be taken as a program name, and fail only at the start.
   if (args.length === 0 && /^\s*[\w.-]+\s+\S/.test(command)) {
-    throw new QmError("invalid_arguments", `${quoteName(command)} combines a program and its arguments`, {
-      hint: "Pass the program as the command and each argument as an item of args: no shell splits them.",
-    });
+    const hint = "Pass the program as the command and each argument as an item of args: no shell splits them.";
+    throw createInputError(`${quoteName(command)} combines a program and its arguments`, hint);
   }
   return {
     kind: "stdio",

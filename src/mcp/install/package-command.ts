@@ -1,5 +1,5 @@
-import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 import type { InputResolver } from "./input-resolver.ts";
 import { isPinned, requireIdentifier, requireVersion, resolvePackageImage } from "./package-names.ts";
 import { getLiteralText, type ReferenceText } from "./reference-text.ts";
@@ -89,9 +89,8 @@ export function buildPackageCommand(pkg: ServerPackage, parts: PackageCommandPar
   const build = runners.get(pkg.registryType)?.build;
   const command = getPackageRunner(pkg);
   if (build === undefined || command === undefined) {
-    throw new QmError("invalid_arguments", `packages of type ${quoteName(pkg.registryType)} are not supported`, {
-      hint: `Supported: ${[...runners.keys(), "mcpb"].join(", ")}. Choose another package, or add its command.`,
-    });
+    const hint = `Supported: ${[...runners.keys(), "mcpb"].join(", ")}. Choose another package, or add its command.`;
+    throw createInputError(`packages of type ${quoteName(pkg.registryType)} are not supported`, hint);
   }
   const built = build(pkg, parts);
   const ignored = pkg.runtimeHint !== undefined && pkg.runtimeHint !== command;
@@ -156,9 +155,8 @@ function resolveBaseUrl({ registryBaseUrl }: ServerPackage, ...usual: readonly s
     return { isUsual: true, host: first, url: "", warnings: [] };
   const url = URL.canParse(registryBaseUrl) ? new URL(registryBaseUrl) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== "") {
-    throw new QmError("invalid_arguments", `its package comes from ${quoteName(registryBaseUrl)}, which is not a URL`, {
-      hint: "Choose another package, or add its command.",
-    });
+    const hint = "Choose another package, or add its command.";
+    throw createInputError(`its package comes from ${quoteName(registryBaseUrl)}, which is not a URL`, hint);
   }
   const isUsual = usual.includes(url.hostname);
   const warnings = isUsual ? [] : [`its package does not come from ${first} but from ${url.host}`];

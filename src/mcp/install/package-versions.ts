@@ -10,6 +10,7 @@ import {
   parseJsonDocument,
   requireSafeUrl,
 } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 import { isPinned, requireIdentifier, requireVersion } from "./package-names.ts";
 
 export interface PinnedPackage {
@@ -121,14 +122,12 @@ function toDescription(text: unknown): { readonly description?: string } {
 
 function requireNoRange(version: string): void {
   if (isPinned(version) || /^[a-z][\w.-]*$/i.test(version)) return;
-  throw new QmError("invalid_arguments", `${quoteName(version)} matches more than one version`, {
-    hint: "Use an exact version, such as 1.2.3, or omit it for the latest.",
-  });
+  const hint = "Use an exact version, such as 1.2.3, or omit it for the latest.";
+  throw createInputError(`${quoteName(version)} matches more than one version`, hint);
 }
 
 function createUnknownPackageError(where: string, name: string, version: string | undefined): QmError {
   const which = version === undefined || version === "" ? "" : ` of version ${quoteName(version)}`;
-  return new QmError("not_found", `${where} has no package ${quoteName(name)}${which}`, {
-    hint: "Check the spelling, or search the MCP registry.",
-  });
+  const hint = "Check the spelling, or search the MCP registry.";
+  return new QmError("not_found", `${where} has no package ${quoteName(name)}${which}`, { hint });
 }

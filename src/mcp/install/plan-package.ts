@@ -9,6 +9,7 @@ import {
   type RepositoryLocation,
   resolveCommit,
 } from "./github.ts";
+import { createInputError } from "./input-error.ts";
 import { type InstallPlan, type InstallPlanDraft, sealPlan } from "./install-plan.ts";
 import { checkArguments, checkPairs, requireServerName, toLocalName } from "./launch-input.ts";
 import { getLaunchWarnings, getLookalikeWarnings } from "./launch-warnings.ts";
@@ -142,9 +143,8 @@ function draftDocker({ identifier, version, args, env }: CheckedRequest): Packag
       ? asked
       : parseImage(`${identifier}${version.startsWith("sha256:") ? "@" : ":"}${version}`);
   if (image.digest === undefined && (image.tag === undefined || image.tag === "latest")) {
-    throw new QmError("invalid_arguments", `${quoteName(image.image)} has no fixed version`, {
-      hint: "Use a version tag, such as name:1.2.3, or better a digest, such as name@sha256:...",
-    });
+    const hint = "Use a version tag, such as name:1.2.3, or better a digest, such as name@sha256:...";
+    throw createInputError(`${quoteName(image.image)} has no fixed version`, hint);
   }
   const forwarded = Object.keys(env).flatMap((name) => ["-e", name]);
   return {
@@ -199,9 +199,8 @@ async function draftGithub(
     });
   }
   if (!manifest.hasProgram) {
-    throw new QmError("invalid_arguments", `${owner}/${repository} has no program that npx can start`, {
-      hint: "Clone and build it as its README says, then add its command.",
-    });
+    const hint = "Clone and build it as its README says, then add its command.";
+    throw createInputError(`${owner}/${repository} has no program that npx can start`, hint);
   }
   const scripts = manifest.scripts.length === 0 ? "" : `, with its own scripts (${manifest.scripts.join(", ")})`;
   const warnings = [`it is built from source on this machine${scripts}; its dependencies are not pinned`];

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { toOneLine } from "../../core/display-text.ts";
-import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { Launch } from "../server-spec.ts";
 import {
@@ -10,6 +9,7 @@ import {
   fetchBundle,
   readBundleManifest,
 } from "./bundle.ts";
+import { createInputError } from "./input-error.ts";
 import { createInputResolver, type InputResolver, type InstallInputs } from "./input-resolver.ts";
 import { formatCommandLine, type InstallPlan, type InstallPlanDraft, sealPlan } from "./install-plan.ts";
 import { formatPairValue, requireHttpUrl, requireKey, requireServerName, toLocalName } from "./launch-input.ts";
@@ -68,13 +68,11 @@ function chooseInstall(
   if (picked === undefined) {
     const what = id === undefined ? "no readable package or URL" : `no choice ${quoteName(id)}`;
     const broken = server.problems.length === 0 ? "" : ` (${quoteName(server.problems.join("; "))})`;
-    throw new QmError("invalid_arguments", `${quoteName(server.name)} has ${what}${broken}`, { hint: instead });
+    throw createInputError(`${quoteName(server.name)} has ${what}${broken}`, instead);
   }
   const problem = findProblem(picked);
   if (problem === undefined) return picked;
-  throw new QmError("invalid_arguments", `${quoteName(server.name)} cannot be installed that way: ${problem}`, {
-    hint: instead,
-  });
+  throw createInputError(`${quoteName(server.name)} cannot be installed that way: ${problem}`, instead);
 }
 
 function rankChoice(choice: InstallChoice, hasCommand: (command: string) => boolean): number {
@@ -126,9 +124,8 @@ export async function planFromRegistry(
 ): Promise<InstallPlan> {
   const { server, status, statusMessage } = entry;
   if (status === "deleted") {
-    throw new QmError("invalid_arguments", `${quoteName(server.name)} was deleted from the registry`, {
-      hint: "Choose another server: deleted ones are often broken or unsafe.",
-    });
+    const hint = "Choose another server: deleted ones are often broken or unsafe.";
+    throw createInputError(`${quoteName(server.name)} was deleted from the registry`, hint);
   }
   const choice = chooseInstall(server, options.choose, options.hasCommand);
   const name = options.name === undefined ? toLocalName(server.name) : requireServerName(options.name);
@@ -215,9 +212,8 @@ async function draftBundle(
 ): Promise<LaunchDraft> {
   const sha256 = pkg.fileSha256?.toLowerCase() ?? "";
   if (!/^[a-f0-9]{64}$/.test(sha256)) {
-    throw new QmError("invalid_arguments", "the entry has no SHA-256 of the bundle", {
-      hint: "The bundle cannot be verified. Choose another package of this server.",
-    });
+    const hint = "The bundle cannot be verified. Choose another package of this server.";
+    throw createInputError("the entry has no SHA-256 of the bundle", hint);
   }
   const file = { url: pkg.identifier, sha256, folder: join(bundleFolder, sha256) };
   const manifest = await readBundleManifest(await fetchBundle(file, { fetch, registry }, signal));

@@ -1,5 +1,6 @@
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 
 /** Text in which references are kept apart, so that plain text can never become a reference. */
 export type ReferenceText = readonly (string | TextReference)[];
@@ -20,9 +21,8 @@ export function parseReferenceText(text: string, key: string): ReferenceText {
     if (token[1] !== undefined) parts.push({ reference: token[1] });
     else if (token[0] === "$${") parts.push("${");
     else {
-      throw new QmError("invalid_arguments", `${key}: a "\${" is not a reference`, {
-        hint: `Write \${secret:NAME} or \${env:NAME}, or "$\${" for the text itself.`,
-      });
+      const hint = `Write \${secret:NAME} or \${env:NAME}, or "$\${" for the text itself.`;
+      throw createInputError(`${key}: a "\${" is not a reference`, hint);
     }
   }
   return [...parts, text.slice(end)];
@@ -79,9 +79,8 @@ export function hasReference(text: ReferenceText): boolean {
 }
 
 function createDollarError(key: string): QmError {
-  return new QmError("invalid_arguments", `${quoteName(key)}: a $ stands directly before a reference`, {
-    hint: "This is not supported. Store the whole value, including the $, as one secret.",
-  });
+  const hint = "This is not supported. Store the whole value, including the $, as one secret.";
+  return createInputError(`${quoteName(key)}: a $ stands directly before a reference`, hint);
 }
 
 // Words in a variable name that indicate a secret, unless the last word says otherwise.

@@ -57,18 +57,16 @@ export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): R
       if (answer.status !== 200) throw createStatusError(url, limits, answer);
       const parsed = parseRegistryEntry(parseJsonDocument(url, limits, answer));
       if (parsed.ok) return parsed.entry;
-      throw new QmError("registry_failed", `the registry's entry for ${quoteName(name)} cannot be read`, {
-        hint: `The publisher must fix it: ${parsed.problem}. Use the server's package or command instead.`,
-      });
+      const hint = `The publisher must fix it: ${parsed.problem}. Use the server's package or command instead.`;
+      throw new QmError("registry_failed", `the registry's entry for ${quoteName(name)} cannot be read`, { hint });
     },
   };
 }
 
 function parsePage(url: URL, body: unknown): RegistryApiPage {
   if (!isRecord(body) || !Array.isArray(body.servers)) {
-    throw new QmError("registry_failed", `the answer of ${url.origin} is not a list of MCP servers`, {
-      hint: "Check that the URL is that of an MCP registry.",
-    });
+    const hint = "Check that the URL is that of an MCP registry.";
+    throw new QmError("registry_failed", `the answer of ${url.origin} is not a list of MCP servers`, { hint });
   }
   const parsed = body.servers.slice(0, PAGE_SIZE * 10).map(parseRegistryEntry);
   const entries = parsed.flatMap((one) => (one.ok ? [one.entry] : []));
@@ -195,7 +193,6 @@ function findLatest(times: readonly (string | undefined)[]): string | undefined 
 }
 
 function createEndlessError(registry: string): QmError {
-  return new QmError("registry_failed", `the list of the registry at ${registry} does not end`, {
-    hint: "The part that was read can be searched. Report this to the operator of the registry.",
-  });
+  const hint = "The part that was read can be searched. Report this to the operator of the registry.";
+  return new QmError("registry_failed", `the list of the registry at ${registry} does not end`, { hint });
 }

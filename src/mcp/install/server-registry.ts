@@ -188,9 +188,8 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
     const lines = await store.listServers(registry);
     const known = lines.find((line) => line.name === name);
     if (known !== undefined && version !== "latest") {
-      return new QmError("not_found", `the registry has no version ${quoteName(version)} of ${name}`, {
-        hint: `The latest version is ${quoteName(known.version)}: omit the version to use it.`,
-      });
+      const hint = `The latest version is ${quoteName(known.version)}: omit the version to use it.`;
+      return new QmError("not_found", `the registry has no version ${quoteName(version)} of ${name}`, { hint });
     }
     const names = lines.filter(({ status }) => status === "active").map((line) => line.name);
     const near = findNearest(name, names) ?? names.find((one) => one.toLowerCase().endsWith(`/${name.toLowerCase()}`));
@@ -203,9 +202,8 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
 
 function createDeletedError({ server, statusMessage }: RegistryEntry): QmError {
   const why = statusMessage === undefined ? "" : `: ${quoteName(statusMessage)}`;
-  return new QmError("not_found", `${quoteName(server.name)} was deleted from the registry${why}`, {
-    hint: "Choose another server: deleted ones are often broken or unsafe.",
-  });
+  const hint = "Choose another server: deleted ones are often broken or unsafe.";
+  return new QmError("not_found", `${quoteName(server.name)} was deleted from the registry${why}`, { hint });
 }
 
 function toSearchHit({ server, score }: RankedServer): RegistrySearchHit {
@@ -230,7 +228,6 @@ function age(ms: number): string {
 }
 
 function listTooSlow(ms: number): QmError {
-  return new QmError("registry_failed", `the registry's list did not arrive within ${ms / 1000} s`, {
-    hint: "The part that arrived is kept. Search again to continue.",
-  });
+  const hint = "The part that arrived is kept. Search again to continue.";
+  return new QmError("registry_failed", `the registry's list did not arrive within ${ms / 1000} s`, { hint });
 }

@@ -1,7 +1,8 @@
 import { promisify } from "node:util";
 import { inflateRaw } from "node:zlib";
-import { QmError } from "../../core/errors.ts";
+import type { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 
 export interface ZipEntry {
   /** A relative path with `/` that stays inside its folder. */
@@ -138,7 +139,6 @@ function requireNoFileAsFolder(paths: ReadonlySet<string>): void {
 }
 
 function createZipError(why: string): QmError {
-  return new QmError("invalid_arguments", `the bundle is refused: ${why}`, {
-    hint: "Nothing was unpacked. Choose another package of this server.",
-  });
+  const hint = "Nothing was unpacked. Choose another package of this server.";
+  return createInputError(`the bundle is refused: ${why}`, hint);
 }
