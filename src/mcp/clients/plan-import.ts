@@ -12,14 +12,8 @@ import { type ClientServerList, type ImportedServer, isOwnServer, type OwnAddres
 import type { ServerEntry } from "./server-entry.ts";
 import { escapeReferences } from "./variables.ts";
 
-export interface LaunchFields {
-  readonly command?: string | undefined;
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly cwd?: string | undefined;
-  readonly url?: string | undefined;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+type LaunchKey = "command" | "args" | "env" | "cwd" | "url" | "headers";
+export type LaunchFields = { readonly [Key in LaunchKey]?: ServerEntry[Key] | undefined };
 
 export interface ImportPlanOptions {
   readonly configured: Readonly<Record<string, LaunchFields>>;

@@ -119,11 +119,7 @@ async function readList(client: ClientDefinition, { keys, ...file }: ClientFile,
   }
 }
 
-interface ReadContext {
-  readonly document: RawEntry;
-  readonly inputs: ReadonlyMap<string, PromptedInput>;
-  readonly around: ClientEnvironment;
-}
+type ReadContext = { document: RawEntry; inputs: ReadonlyMap<string, PromptedInput>; around: ClientEnvironment };
 
 function readServer(client: ClientDefinition, name: string, raw: unknown, context: ReadContext): ImportedServer {
   const { document, inputs, around } = context;

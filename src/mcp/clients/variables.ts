@@ -92,9 +92,7 @@ export function translateVariables(value: string, key: string, filling: Translat
   return text;
 }
 
-export function escapeReferences(text: string): string {
-  return text.replaceAll("${", () => "$${");
-}
+export const escapeReferences = (text: string): string => text.replaceAll("${", () => "$${");
 
 function splitPieces(value: string, key: string, filling: TranslationContext): readonly TextPiece[] {
   const known: readonly VariableSyntax[] = filling.forms.map((form) => forms[form]);

@@ -62,9 +62,8 @@ export function checkArguments(args: readonly string[]): readonly string[] {
     const key = `argument ${at + 1}`;
     const text = parseCheckedText(arg, key);
     const before = args[at - 1] ?? "";
-    const isSecretOption = (name: string): boolean =>
-      name.startsWith("-") && !arg.startsWith("-") && isLikelySecretName(name);
-    requireReference(text, key, isSecretOption(before));
+    const isOptionValue = before.startsWith("-") && !arg.startsWith("-");
+    requireReference(text, key, isOptionValue && isLikelySecretName(before));
     const [, name, value] = /^(-[^=\s]+)=(.+)$/s.exec(arg) ?? [];
     if (name !== undefined && value !== undefined)
       requireReference(parseReferenceText(value, key), name, isLikelySecretName(name));

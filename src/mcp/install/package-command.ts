@@ -43,9 +43,7 @@ const runners: ReadonlyMap<string, { readonly commands: readonly string[]; reado
   ["nuget", { commands: ["dnx"], build: dnx }],
 ]);
 
-export function isRunnable(registryType: string): boolean {
-  return runners.has(registryType);
-}
+export const isRunnable = (registryType: string): boolean => runners.has(registryType);
 
 /** Chooses the program that runs a package. Ignores a hint that does not fit the registry type. */
 export function getPackageRunner({ registryType, runtimeHint }: ServerPackage): string | undefined {

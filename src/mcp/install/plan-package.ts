@@ -153,9 +153,7 @@ function splitVersion({ identifier, version }: CheckedRequest, separator: string
   return [identifier.slice(0, at), identifier.slice(at + separator.length)] as const;
 }
 
-function pickFacts({ name, version, description }: PinnedPackage) {
-  return omitUndefined({ of: name, version, description });
-}
+const pickFacts = ({ name, version, description }: PinnedPackage) => omitUndefined({ of: name, version, description });
 
 /** npx runs the program named like the package, or the only one. Otherwise one must be chosen. */
 function chooseProgram({ name, programs }: PinnedPackage, spec: string) {

@@ -77,12 +77,7 @@ const OVERLAP_MS = 10 * 60 * 1000;
 const PAGE_CAP = 1000;
 const ENTRY_CHARS = 256 * 1024;
 
-interface RegistrySyncOptions {
-  readonly registry: string;
-  readonly api: RegistryApi;
-  readonly store: RegistryStore;
-  readonly now: () => Date;
-}
+type RegistrySyncOptions = { registry: string; api: RegistryApi; store: RegistryStore; now: () => Date };
 
 /**
  * Updates the copy of a registry: everything at first and once a week, otherwise only changes. Each page is stored as
