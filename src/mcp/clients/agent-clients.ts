@@ -1,24 +1,20 @@
 import { getOwn, isRecord } from "../../core/json.ts";
-import { getApplicationFolder, getConfigFolder, joinClientPath } from "./client-paths.ts";
+import { createClientFile, getApplicationFolder, getConfigFolder, joinClientPath } from "./client-paths.ts";
 import type { AdaptedEntry, ClientDefinition, ClientFile, RawEntry } from "./clients.ts";
+
+const stdio = (command: string, args: readonly string[]): RawEntry => ({ command, args });
+const variable = (name: string): string => `\${${name}}`;
 
 export const claudeCodeClient: ClientDefinition = {
   name: "claude-code",
   title: "Claude Code",
   format: "jsonc",
   files: ({ home, cwd, env }) => {
-    const own = joinClientPath(env.CLAUDE_CONFIG_DIR || home, ".claude.json");
-    return [
-      { path: own, scope: "user", keys: ["mcpServers"] },
-      // Claude Code writes this key with slashes on every platform.
-      {
-        path: own,
-        scope: "user",
-        keys: ["projects", cwd.replaceAll("\\", "/"), "mcpServers"],
-        part: "for this folder",
-      },
-      { path: joinClientPath(cwd, ".mcp.json"), scope: "project", keys: ["mcpServers"] },
-    ];
+    const own = createClientFile("user", "mcpServers", env.CLAUDE_CONFIG_DIR || home, ".claude.json");
+    // Claude Code writes this key with slashes on every platform.
+    const keys = ["projects", cwd.replaceAll("\\", "/"), "mcpServers"];
+    const project = createClientFile("project", "mcpServers", cwd, ".mcp.json");
+    return [own, { ...own, keys, part: "for this folder" }, project];
   },
   variables: ["braced-default", "braced"],
   entryKeys: {
@@ -30,7 +26,7 @@ export const claudeCodeClient: ClientDefinition = {
   gateway: {
     stdio: (command, args) => ({ type: "stdio", command, args }),
     http: (url, headers) => ({ type: "http", url, headers }),
-    variable: (name) => `\${${name}}`,
+    variable,
   },
   restartHint: "New sessions have it. Run `/mcp` to see it.",
 };
@@ -41,15 +37,11 @@ export const claudeDesktopClient: ClientDefinition = {
   title: "Claude Desktop",
   format: "jsonc",
   files: (around) => [
-    {
-      path: joinClientPath(getApplicationFolder(around), "Claude", "claude_desktop_config.json"),
-      scope: "user",
-      keys: ["mcpServers"],
-    },
+    createClientFile("user", "mcpServers", getApplicationFolder(around), "Claude", "claude_desktop_config.json"),
   ],
   variables: [],
   entryKeys: { http: ["url"], ignored: ["type"] },
-  gateway: { stdio: (command, args) => ({ command, args }) },
+  gateway: { stdio },
   restartHint: "Quit Claude Desktop and start it again.",
 };
 
@@ -58,8 +50,8 @@ export const geminiClient: ClientDefinition = {
   title: "Gemini CLI",
   format: "jsonc",
   files: ({ home, cwd }) => [
-    { path: joinClientPath(home, ".gemini", "settings.json"), scope: "user", keys: ["mcpServers"] },
-    { path: joinClientPath(cwd, ".gemini", "settings.json"), scope: "project", keys: ["mcpServers"] },
+    createClientFile("user", "mcpServers", home, ".gemini", "settings.json"),
+    createClientFile("project", "mcpServers", cwd, ".gemini", "settings.json"),
   ],
   variables: ["braced-default", "braced", "bare"],
   entryKeys: {
@@ -73,9 +65,9 @@ export const geminiClient: ClientDefinition = {
     isOff: isGeminiServerOff,
   },
   gateway: {
-    stdio: (command, args) => ({ command, args }),
+    stdio,
     http: (url, headers) => ({ httpUrl: url, headers }),
-    variable: (name) => `\${${name}}`,
+    variable,
     nameProblem: (name) =>
       name.includes("_") ? "Gemini CLI builds tool names with `_`, so a server name must not contain one" : undefined,
   },
@@ -85,9 +77,8 @@ export const geminiClient: ClientDefinition = {
 function isGeminiServerOff({ mcp }: RawEntry, server: string): boolean {
   if (!isRecord(mcp)) return false;
   const [allowed, excluded] = [getOwn(mcp, "allowed"), getOwn(mcp, "excluded")];
-  return (
-    (Array.isArray(excluded) && excluded.includes(server)) || (Array.isArray(allowed) && !allowed.includes(server))
-  );
+  if (Array.isArray(excluded) && excluded.includes(server)) return true;
+  return Array.isArray(allowed) && !allowed.includes(server);
 }
 
 export const opencodeClient: ClientDefinition = {
@@ -118,11 +109,7 @@ export const opencodeClient: ClientDefinition = {
 };
 
 function listConfigFiles(folder: string, scope: ClientFile["scope"]): readonly ClientFile[] {
-  return ["opencode.json", "opencode.jsonc"].map((name) => ({
-    path: joinClientPath(folder, name),
-    scope,
-    keys: ["mcp"],
-  }));
+  return ["opencode.json", "opencode.jsonc"].map((name) => createClientFile(scope, "mcp", folder, name));
 }
 
 /** The command and its arguments are one list. `oauth: false` means no login. */
@@ -138,12 +125,8 @@ export const codexClient: ClientDefinition = {
   title: "Codex",
   format: "toml",
   files: ({ home, cwd, env }) => [
-    {
-      path: joinClientPath(env.CODEX_HOME || joinClientPath(home, ".codex"), "config.toml"),
-      scope: "user",
-      keys: ["mcp_servers"],
-    },
-    { path: joinClientPath(cwd, ".codex", "config.toml"), scope: "project", keys: ["mcp_servers"] },
+    createClientFile("user", "mcp_servers", env.CODEX_HOME || joinClientPath(home, ".codex"), "config.toml"),
+    createClientFile("project", "mcp_servers", cwd, ".codex", "config.toml"),
   ],
   variables: [],
   entryKeys: {
@@ -161,11 +144,7 @@ export const codexClient: ClientDefinition = {
     ignored: ["required", "supports_parallel_tool_calls"],
     adapt: adaptCodexEntry,
   },
-  gateway: {
-    stdio: (command, args) => ({ command, args }),
-    http: (url, headers) => ({ url, ...toCodexToken(headers) }),
-    variable: (name) => `\${${name}}`,
-  },
+  gateway: { stdio, http: (url, headers) => ({ url, ...toCodexToken(headers) }), variable },
   restartHint: "New sessions have it. Run `/mcp` to see it.",
 };
 
@@ -173,19 +152,15 @@ export const codexClient: ClientDefinition = {
 function adaptCodexEntry({ env_vars, bearer_token_env_var, env_http_headers, ...raw }: RawEntry): AdaptedEntry {
   const passedOn = (Array.isArray(env_vars) ? env_vars : []).map((each) => (isRecord(each) ? each.name : each));
   const byHeader = Object.entries(isRecord(env_http_headers) ? env_http_headers : {});
-  const bearer = isVariableName(bearer_token_env_var)
-    ? { Authorization: `Bearer ${toEnvReference(bearer_token_env_var)}` }
-    : {};
+  const token = isVariableName(bearer_token_env_var) ? toEnvReference(bearer_token_env_var) : undefined;
   const wrong = [...passedOn, ...byHeader.map(([, name]) => name)].find((name) => !isVariableName(name));
   return {
     raw,
     env: Object.fromEntries(passedOn.filter(isVariableName).map((name) => [name, toEnvReference(name)])),
-    headers: {
-      ...bearer,
-      ...Object.fromEntries(
-        byHeader.flatMap(([header, name]) => (isVariableName(name) ? [[header, toEnvReference(name)]] : [])),
-      ),
-    },
+    headers: Object.fromEntries([
+      ...(token === undefined ? [] : [["Authorization", `Bearer ${token}`]]),
+      ...byHeader.flatMap(([header, name]) => (isVariableName(name) ? [[header, toEnvReference(name)]] : [])),
+    ]),
     ...(wrong === undefined ? {} : { unfit: "it refers to an invalid variable name" }),
   };
 }
@@ -201,6 +176,4 @@ function isVariableName(name: unknown): name is string {
   return typeof name === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name);
 }
 
-function toEnvReference(name: string): string {
-  return `\${env:${name}}`;
-}
+const toEnvReference = (name: string): string => `\${env:${name}}`;

@@ -21,9 +21,7 @@ export function decodeClientText(bytes: Uint8Array): { readonly text: string; re
   }
 }
 
-export function encodeClientText(text: string, hasBom: boolean): string {
-  return hasBom ? BOM + text : text;
-}
+export const encodeClientText = (text: string, hasBom: boolean): string => (hasBom ? BOM + text : text);
 
 /** Parses a file. An empty file is an empty object. Throws `invalid_config` with the position. */
 export function parseClientDocument(text: string, format: ClientDefinition["format"]): RawEntry {

@@ -1,4 +1,5 @@
 import { posix, win32 } from "node:path";
+import type { ClientFile, ClientScope } from "./clients.ts";
 
 /** The machine as clients see it. Passed in, so that tests cover every platform on any machine. */
 export interface ClientEnvironment {
@@ -14,18 +15,17 @@ export function joinClientPath(folder: string, ...parts: readonly string[]): str
   return detectPathStyle(folder).join(folder, ...parts);
 }
 
+export function createClientFile(scope: ClientScope, key: string, folder: string, ...parts: string[]): ClientFile {
+  return { path: joinClientPath(folder, ...parts), scope, keys: [key] };
+}
+
 export function resolveClientPath(folder: string, path: string): string {
   const style = detectPathStyle(folder);
   return style.isAbsolute(path) ? path : style.join(folder, path);
 }
 
-export function getBaseName(path: string): string {
-  return detectPathStyle(path).basename(path);
-}
-
-export function getSeparator(folder: string): string {
-  return detectPathStyle(folder).sep;
-}
+export const getBaseName = (path: string): string => detectPathStyle(path).basename(path);
+export const getSeparator = (folder: string): string => detectPathStyle(folder).sep;
 
 /** The settings folder of desktop programs. */
 export function getApplicationFolder(around: ClientEnvironment): string {
@@ -41,6 +41,4 @@ export function getConfigFolder({ home, env }: ClientEnvironment): string {
   return given !== undefined && detectPathStyle(home).isAbsolute(given) ? given : joinClientPath(home, ".config");
 }
 
-function detectPathStyle(path: string): typeof posix {
-  return /^(?:[A-Za-z]:[\\/]|\\\\)/.test(path) ? win32 : posix;
-}
+const detectPathStyle = (path: string): typeof posix => (/^(?:[A-Za-z]:[\\/]|\\\\)/.test(path) ? win32 : posix);

@@ -29,14 +29,6 @@ export interface AdaptedEntry {
   readonly unfit?: string;
 }
 
-interface OAuthKeys {
-  readonly key: string;
-  readonly clientId: string;
-  readonly clientSecret?: string;
-  readonly scopes?: string;
-  readonly callbackPort?: string;
-}
-
 /** The keys a client uses in an entry. An absent key means that the client has no such setting. */
 export interface EntryKeys {
   /** Keys of a Streamable HTTP URL. */
@@ -53,27 +45,14 @@ export interface EntryKeys {
   readonly on?: string;
   readonly onlyTools?: string;
   readonly withoutTools?: string;
-  readonly timeouts?: Readonly<
-    Record<string, { readonly to: "start_timeout_ms" | "call_timeout_ms"; readonly ms: number }>
-  >;
-  readonly oauth?: OAuthKeys;
+  readonly timeouts?: { readonly [key: string]: { to: "start_timeout_ms" | "call_timeout_ms"; ms: number } };
+  readonly oauth?: { key: string; clientId: string; clientSecret?: string; scopes?: string; callbackPort?: string };
   /** Known keys that need no note. */
   readonly ignored?: readonly string[];
   /** Converts an entry whose structure differs. */
   readonly adapt?: (raw: RawEntry) => AdaptedEntry;
   /** Whether another part of the file disables a server. */
   readonly isOff?: (document: RawEntry, server: string) => boolean;
-}
-
-/** How to write a gateway entry for this client. */
-interface GatewayEntryFormat {
-  readonly stdio: (command: string, args: readonly string[]) => RawEntry;
-  /** Absent if the client does not support remote servers. */
-  readonly http?: (url: string, headers: Readonly<Record<string, string>>) => RawEntry;
-  /** A reference to an environment variable. Absent if the client has none. */
-  readonly variable?: (name: string) => string;
-  /** Why the client rejects a server name. */
-  readonly nameProblem?: (name: string) => string | undefined;
 }
 
 /** A program with its own list of MCP servers. To add one, define it and list it in `clients`. */
@@ -85,7 +64,16 @@ export interface ClientDefinition {
   readonly files: (around: ClientEnvironment) => readonly ClientFile[];
   readonly variables: readonly VariableForm[];
   readonly entryKeys: EntryKeys;
-  readonly gateway: GatewayEntryFormat;
+  /** How to write a gateway entry for this client. */
+  readonly gateway: {
+    readonly stdio: (command: string, args: readonly string[]) => RawEntry;
+    /** Absent if the client does not support remote servers. */
+    readonly http?: (url: string, headers: Readonly<Record<string, string>>) => RawEntry;
+    /** A reference to an environment variable. Absent if the client has none. */
+    readonly variable?: (name: string) => string;
+    /** Why the client rejects a server name. */
+    readonly nameProblem?: (name: string) => string | undefined;
+  };
   readonly restartHint: string;
 }
 
@@ -107,7 +95,6 @@ export const clients: readonly ClientDefinition[] = [
 export function getClientDefinition(name: string): ClientDefinition {
   const found = clients.find((client) => client.name === name);
   if (found !== undefined) return found;
-  throw new QmError("invalid_arguments", `${quoteName(name)} is not a known client`, {
-    details: { valid: clients.map((client) => client.name) },
-  });
+  const details = { valid: clients.map((client) => client.name) };
+  throw new QmError("invalid_arguments", `${quoteName(name)} is not a known client`, { details });
 }

@@ -8,23 +8,26 @@ import { backUpFile, replaceTextFile } from "../../files/safe-files.ts";
 import { decodeClientText, encodeClientText, getDocumentValue, parseClientDocument } from "./client-document.ts";
 import type { ClientEnvironment } from "./client-paths.ts";
 import type { ClientDefinition, ClientFile, ClientScope, RawEntry } from "./clients.ts";
-import type { TextEdit } from "./edit-entry.ts";
-import { type EntryLocation, isSameExceptEntry, putEntry, removeEntry } from "./edit-entry.ts";
+import {
+  type EntryLocation,
+  findEntry,
+  isSameExceptEntry,
+  putEntry,
+  removeEntry,
+  type TextEdit,
+} from "./edit-entry.ts";
 import { isOwnServer, type OwnAddresses, readClientFile } from "./read-clients.ts";
 import { readServerEntry } from "./server-entry.ts";
 
-const BACKUP_STAMP = /^\d{8}T\d{6}Z$/;
-const BACKUPS_LIMIT = 20;
-
-/** The backups of a file, newest first. */
+/** The newest 20 backups of a file, newest first. */
 async function listBackups(path: string): Promise<readonly string[]> {
   const start = `${basename(path)}.bak-`;
   const names = await readdir(dirname(path)).catch(() => []);
-  return names
-    .filter((name) => name.startsWith(start) && BACKUP_STAMP.test(name.slice(start.length)))
+  const backups = names.filter((name) => name.startsWith(start) && /^\d{8}T\d{6}Z$/.test(name.slice(start.length)));
+  return backups
     .sort()
     .reverse()
-    .slice(0, BACKUPS_LIMIT)
+    .slice(0, 20)
     .map((name) => join(dirname(path), name));
 }
 
@@ -52,14 +55,12 @@ export interface ClientConnectRequest {
 
 /** Plans the change. Throws `conflict` if another server has the name, and `invalid_config`. */
 export async function planConnect(connecting: ClientConnectRequest, entry: RawEntry): Promise<FileChange> {
-  const { client, name } = connecting;
-  const problem = client.gateway.nameProblem?.(name);
-  if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint: "Choose another --name." });
-  const file = await chooseClientFile(connecting);
-  const { path, before, text, hasBom } = await readClientText(file.path);
-  const place = toEntryLocation(client, file, name);
+  const hint = "Choose another --name.";
+  const problem = connecting.client.gateway.nameProblem?.(connecting.name);
+  if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint });
+  const { path, before, text, hasBom, place } = await openClientFile(connecting);
   return addPathToErrors(path, () => {
-    requireOurs(text, place, connecting, "Choose another --name.");
+    requireOurs(text, place, connecting, hint);
     const { text: after, edits } = putEntry(text, place, entry);
     return { path, before, after: edits.length === 0 ? before : encodeClientText(after, hasBom), edits };
   });
@@ -70,15 +71,11 @@ export async function planConnect(connecting: ClientConnectRequest, entry: RawEn
  * only the entry is removed.
  */
 export async function planDisconnect(connecting: ClientConnectRequest): Promise<FileChange> {
-  const { client, name } = connecting;
-  const file = await chooseClientFile(connecting);
-  const { path, before, text, hasBom } = await readClientText(file.path);
-  const place = toEntryLocation(client, file, name);
-  const removed = addPathToErrors(path, () => {
+  const { path, before, text, hasBom, place } = await openClientFile(connecting);
+  const { text: after, edits } = addPathToErrors(path, () => {
     requireOurs(text, place, connecting, "Nothing was changed.");
     return removeEntry(text, place);
   });
-  const { edits } = removed;
   if (edits.length === 0 || before === undefined) return { path, before, after: before, edits: [] };
   const entry = findEntry(text, place);
   for (const backup of await listBackups(path)) {
@@ -87,7 +84,7 @@ export async function planDisconnect(connecting: ClientConnectRequest): Promise<
       return { path, before, after: was.before, edits, restores: backup };
   }
   if (!hasBom && canProduce("", text, place, entry)) return { path, before, after: undefined, edits };
-  return { path, before, after: encodeClientText(removed.text, hasBom), edits };
+  return { path, before, after: encodeClientText(after, hasBom), edits };
 }
 
 /** Lists our entries in the files of a client. Skips files that cannot be read. */
@@ -108,19 +105,21 @@ export async function listClientConnections(
   return connections;
 }
 
+type FileRequest = Pick<ClientConnectRequest, "client" | "scope" | "around">;
+
 /** The first existing file of the scope, or the one that would be created. */
-export async function chooseClientFile({
-  client,
-  scope,
-  around,
-}: Pick<ClientConnectRequest, "client" | "scope" | "around">): Promise<ClientFile> {
+export async function chooseClientFile({ client, scope, around }: FileRequest): Promise<ClientFile> {
   const files = client.files(around).filter((file) => file.scope === scope);
   for (const file of files) if (await stat(file.path).catch(() => undefined)) return file;
   const [first] = files;
   if (first !== undefined) return first;
-  throw new QmError("invalid_arguments", `${client.title} has no file for a project`, {
-    hint: "Omit --project to connect it for every project.",
-  });
+  const hint = "Omit --project to connect it for every project.";
+  throw new QmError("invalid_arguments", `${client.title} has no file for a project`, { hint });
+}
+
+async function openClientFile(connecting: ClientConnectRequest) {
+  const file = await chooseClientFile(connecting);
+  return { ...(await readClientText(file.path)), place: toEntryLocation(connecting.client, file, connecting.name) };
 }
 
 async function readClientText(path: string) {
@@ -131,16 +130,14 @@ async function readClientText(path: string) {
 }
 
 function addPathToErrors<T>(path: string, work: () => T): T {
-  const withPath = (thrown: unknown) =>
-    thrown instanceof QmError && thrown.code === "invalid_config"
-      ? new QmError("invalid_config", `${path}: ${thrown.message}`, {
-          hint: thrown.hint ?? "Nothing was changed. Fix or remove the file, then try again.",
-        })
-      : thrown;
+  const withPath = (thrown: unknown) => {
+    if (!(thrown instanceof QmError) || thrown.code !== "invalid_config") return thrown;
+    const hint = thrown.hint ?? "Nothing was changed. Fix or remove the file, then try again.";
+    return new QmError("invalid_config", `${path}: ${thrown.message}`, { hint });
+  };
   try {
     const done = work();
-    if (done instanceof Promise) return done.catch((thrown) => Promise.reject(withPath(thrown))) as T;
-    return done;
+    return done instanceof Promise ? (done.catch((thrown) => Promise.reject(withPath(thrown))) as T) : done;
   } catch (thrown) {
     throw withPath(thrown);
   }
@@ -148,10 +145,6 @@ function addPathToErrors<T>(path: string, work: () => T): T {
 
 function toEntryLocation({ format }: ClientDefinition, { keys }: ClientFile, name: string): EntryLocation {
   return { format, keys, name };
-}
-
-function findEntry(text: string, { format, keys, name }: EntryLocation): unknown {
-  return getDocumentValue(parseClientDocument(text, format), [...keys, name]);
 }
 
 function listEntryNames(text: string, { format }: ClientDefinition, { keys }: ClientFile): readonly string[] {
@@ -163,29 +156,19 @@ function listEntryNames(text: string, { format }: ClientDefinition, { keys }: Cl
   }
 }
 
-function requireOurs(
-  text: string,
-  place: EntryLocation,
-  { client, around, own }: ClientConnectRequest,
-  hint: string,
-): void {
+function requireOurs(text: string, place: EntryLocation, request: ClientConnectRequest, hint: string): void {
+  const { client, around, own } = request;
   const entry = findEntry(text, place);
   if (entry === undefined || isOurs(entry, client, around, own)) return;
-  throw new QmError("conflict", `${quoteName(place.name)} of ${client.title} is another server, not Quartermaster`, {
-    hint,
-  });
+  const name = `${quoteName(place.name)} of ${client.title}`;
+  throw new QmError("conflict", `${name} is another server, not Quartermaster`, { hint });
 }
 
-function isOurs(
-  entry: unknown,
-  { entryKeys: words }: ClientDefinition,
-  around: ClientEnvironment,
-  own: OwnAddresses,
-): boolean {
+function isOurs(entry: unknown, client: ClientDefinition, { home, cwd }: ClientEnvironment, own: OwnAddresses) {
   if (!isRecord(entry)) return false;
   const quiet = () => {};
-  const filling = { forms: [], home: around.home, folder: around.cwd, server: "", inputs: new Map(), note: quiet };
-  const read = readServerEntry(entry, { words, isOff: false, filling: { ...filling, reject: quiet } });
+  const filling = { forms: [], home, folder: cwd, server: "", inputs: new Map(), note: quiet, reject: quiet };
+  const read = readServerEntry(entry, { words: client.entryKeys, isOff: false, filling });
   return read !== undefined && isOwnServer(read, own);
 }
 
@@ -205,10 +188,9 @@ function canProduce(from: string, to: string, place: EntryLocation, entry: unkno
  * planning, and `action_failed` if it cannot be written.
  */
 export async function applyFileChange(
-  change: FileChange,
+  { path, before, after, restores }: FileChange,
   runtime: Pick<Runtime, "now" | "newId">,
 ): Promise<{ readonly backup?: string }> {
-  const { path, before, after, restores } = change;
   if (after === before) return {};
   await requireWritable(path);
   const now = await readClientFile(path);
@@ -230,10 +212,9 @@ export async function applyFileChange(
     if (restores !== undefined) await rm(restores, { force: true });
     return backup === undefined ? {} : { backup };
   } catch (thrown) {
-    throw new QmError("action_failed", `${path} cannot be written: ${getErrorMessage(thrown)}`, {
-      hint: "The file is unchanged. Use --print to see the entry and add it yourself.",
-      cause: thrown,
-    });
+    const hint = "The file is unchanged. Use --print to see the entry and add it yourself.";
+    const message = `${path} cannot be written: ${getErrorMessage(thrown)}`;
+    throw new QmError("action_failed", message, { hint, cause: thrown });
   }
 }
 
@@ -241,14 +222,9 @@ export async function applyFileChange(
 async function requireWritable(path: string): Promise<void> {
   const link = await lstat(path).catch(() => undefined);
   const file = await stat(path).catch(() => undefined);
-  const why =
-    link?.isSymbolicLink() && file === undefined
-      ? "it is a broken link"
-      : file !== undefined && (file.mode & 0o222) === 0
-        ? "it is read-only"
-        : undefined;
-  if (why === undefined) return;
-  throw new QmError("action_failed", `${path} cannot be written: ${why}`, {
-    hint: "Nothing was changed. Use --print to see the entry and add it where the file comes from.",
-  });
+  const isBroken = link?.isSymbolicLink() && file === undefined;
+  if (!isBroken && (file === undefined || (file.mode & 0o222) !== 0)) return;
+  const why = isBroken ? "it is a broken link" : "it is read-only";
+  const hint = "Nothing was changed. Use --print to see the entry and add it where the file comes from.";
+  throw new QmError("action_failed", `${path} cannot be written: ${why}`, { hint });
 }

@@ -6,11 +6,7 @@ import type { ClientDefinition, RawEntry } from "./clients.ts";
 import { createJsonEntryEdits, createJsonRemovalEdits } from "./json-edit.ts";
 import { createTomlEntryEdits, createTomlRemovalEdits } from "./toml-edit.ts";
 
-export interface TextEdit {
-  readonly offset: number;
-  readonly length: number;
-  readonly content: string;
-}
+export type TextEdit = { readonly offset: number; readonly length: number; readonly content: string };
 
 /** The edits must not overlap. */
 function applyEdits(text: string, edits: readonly TextEdit[]): string {
@@ -25,24 +21,25 @@ export interface EntryLocation {
   readonly name: string;
 }
 
-interface EditedText {
-  readonly text: string;
-  /** Empty if nothing changes. */
-  readonly edits: readonly TextEdit[];
-}
+/** The edits are empty if nothing changes. */
+type EditedText = { readonly text: string; readonly edits: readonly TextEdit[] };
 
 /** Adds or replaces our entry. Throws `invalid_config` if the text cannot be parsed or edited safely. */
-export function putEntry(text: string, { format, keys, name }: EntryLocation, entry: RawEntry): EditedText {
-  const there = getDocumentValue(parseClientDocument(text, format), [...keys, name]);
+export function putEntry(text: string, place: EntryLocation, entry: RawEntry): EditedText {
+  const there = findEntry(text, place);
   if (there !== undefined && canonicalJson(there) === canonicalJson(entry)) return { text, edits: [] };
-  const make = format === "toml" ? createTomlEntryEdits : createJsonEntryEdits;
-  return checkEdit(text, make(text, keys, name, entry), { format, keys, name }, entry);
+  const make = place.format === "toml" ? createTomlEntryEdits : createJsonEntryEdits;
+  return checkEdit(text, make(text, place.keys, place.name, entry), place, entry);
 }
 
-export function removeEntry(text: string, { format, keys, name }: EntryLocation): EditedText {
-  if (getDocumentValue(parseClientDocument(text, format), [...keys, name]) === undefined) return { text, edits: [] };
-  const make = format === "toml" ? createTomlRemovalEdits : createJsonRemovalEdits;
-  return checkEdit(text, make(text, keys, name), { format, keys, name }, undefined);
+export function removeEntry(text: string, place: EntryLocation): EditedText {
+  if (findEntry(text, place) === undefined) return { text, edits: [] };
+  const make = place.format === "toml" ? createTomlRemovalEdits : createJsonRemovalEdits;
+  return checkEdit(text, make(text, place.keys, place.name), place);
+}
+
+export function findEntry(text: string, { format, keys, name }: EntryLocation): unknown {
+  return getDocumentValue(parseClientDocument(text, format), [...keys, name]);
 }
 
 /** Whether two texts differ only in our entry and its layout. */
@@ -53,30 +50,19 @@ export function isSameExceptEntry(one: string, another: string, { format, keys, 
 }
 
 /** Parses the result again: our entry must be as intended, and everything else unchanged. */
-function checkEdit(
-  text: string,
-  edits: readonly TextEdit[],
-  place: EntryLocation,
-  entry: RawEntry | undefined,
-): EditedText {
+function checkEdit(text: string, edits: readonly TextEdit[], place: EntryLocation, entry?: RawEntry): EditedText {
   const after = applyEdits(text, edits);
   if (isExpectedResult(text, after, place, entry)) return { text: after, edits };
-  throw new QmError("invalid_config", `${place.name} cannot be edited safely`, {
-    hint: "Nothing was changed. Use --print to see the entry and add it yourself.",
-  });
+  const hint = "Nothing was changed. Use --print to see the entry and add it yourself.";
+  throw new QmError("invalid_config", `${place.name} cannot be edited safely`, { hint });
 }
 
-function isExpectedResult(
-  before: string,
-  after: string,
-  { format, keys, name }: EntryLocation,
-  entry: RawEntry | undefined,
-): boolean {
+function isExpectedResult(before: string, after: string, place: EntryLocation, entry?: RawEntry): boolean {
   try {
-    const [was, is] = [parseClientDocument(before, format), parseClientDocument(after, format)];
-    const now = getDocumentValue(is, [...keys, name]);
+    const now = findEntry(after, place);
     const isOurs = entry === undefined ? now === undefined : canonicalJson(now) === canonicalJson(entry);
-    return isOurs && isDeepStrictEqual(omitPath(was, [...keys, name]), omitPath(is, [...keys, name]));
+    const rest = (text: string) => omitPath(parseClientDocument(text, place.format), [...place.keys, place.name]);
+    return isOurs && isDeepStrictEqual(rest(before), rest(after));
   } catch {
     return false;
   }

@@ -1,32 +1,20 @@
 import { isRecord, omitUndefined } from "../../core/json.ts";
-import { getApplicationFolder, getConfigFolder, joinClientPath } from "./client-paths.ts";
+import { createClientFile, getApplicationFolder, getConfigFolder } from "./client-paths.ts";
 import type { AdaptedEntry, ClientDefinition, RawEntry } from "./clients.ts";
 
+const stdio = (command: string, args: readonly string[]): RawEntry => ({ command, args });
+const variable = (name: string): string => `\${env:${name}}`;
+
 const CLINE_SETTINGS = ["settings", "cline_mcp_settings.json"] as const;
+const CLINE_EXTENSION = ["Code", "User", "globalStorage", "saoudrizwan.claude-dev"] as const;
 
 export const clineClient: ClientDefinition = {
   name: "cline",
   title: "Cline",
   format: "jsonc",
   files: (around) => [
-    {
-      path: joinClientPath(
-        getApplicationFolder(around),
-        "Code",
-        "User",
-        "globalStorage",
-        "saoudrizwan.claude-dev",
-        ...CLINE_SETTINGS,
-      ),
-      scope: "user",
-      keys: ["mcpServers"],
-    },
-    {
-      path: joinClientPath(around.home, ".cline", "data", ...CLINE_SETTINGS),
-      scope: "user",
-      keys: ["mcpServers"],
-      part: "of its CLI",
-    },
+    createClientFile("user", "mcpServers", getApplicationFolder(around), ...CLINE_EXTENSION, ...CLINE_SETTINGS),
+    { ...createClientFile("user", "mcpServers", around.home, ".cline", "data", ...CLINE_SETTINGS), part: "of its CLI" },
   ],
   variables: ["named"],
   entryKeys: {
@@ -36,10 +24,7 @@ export const clineClient: ClientDefinition = {
     timeouts: { timeout: { to: "call_timeout_ms", ms: 1000 } },
     ignored: ["type", "transportType", "autoApprove"],
   },
-  gateway: {
-    stdio: (command, args) => ({ command, args }),
-    http: (url, headers) => ({ type: "streamableHttp", url, headers }),
-  },
+  gateway: { stdio, http: (url, headers) => ({ type: "streamableHttp", url, headers }) },
   restartHint: "Cline picks it up at once. See its list of MCP servers.",
 };
 
@@ -48,8 +33,8 @@ export const cursorClient: ClientDefinition = {
   title: "Cursor",
   format: "jsonc",
   files: ({ home, cwd }) => [
-    { path: joinClientPath(home, ".cursor", "mcp.json"), scope: "user", keys: ["mcpServers"] },
-    { path: joinClientPath(cwd, ".cursor", "mcp.json"), scope: "project", keys: ["mcpServers"] },
+    createClientFile("user", "mcpServers", home, ".cursor", "mcp.json"),
+    createClientFile("project", "mcpServers", cwd, ".cursor", "mcp.json"),
   ],
   variables: ["named", "place"],
   entryKeys: {
@@ -58,11 +43,7 @@ export const cursorClient: ClientDefinition = {
     oauth: { key: "auth", clientId: "CLIENT_ID", clientSecret: "CLIENT_SECRET", scopes: "scopes" },
     ignored: ["type"],
   },
-  gateway: {
-    stdio: (command, args) => ({ command, args }),
-    http: (url, headers) => ({ url, headers }),
-    variable: (name) => `\${env:${name}}`,
-  },
+  gateway: { stdio, http: (url, headers) => ({ url, headers }), variable },
   restartHint: "Cursor picks it up at once. See Settings → MCP.",
 };
 
@@ -70,16 +51,10 @@ export const windsurfClient: ClientDefinition = {
   name: "windsurf",
   title: "Windsurf",
   format: "jsonc",
-  files: ({ home }) => [
-    { path: joinClientPath(home, ".codeium", "windsurf", "mcp_config.json"), scope: "user", keys: ["mcpServers"] },
-  ],
+  files: ({ home }) => [createClientFile("user", "mcpServers", home, ".codeium", "windsurf", "mcp_config.json")],
   variables: ["named"],
   entryKeys: { http: ["serverUrl", "url"], off: "disabled", withoutTools: "disabledTools", ignored: ["type"] },
-  gateway: {
-    stdio: (command, args) => ({ command, args }),
-    http: (url, headers) => ({ serverUrl: url, headers }),
-    variable: (name) => `\${env:${name}}`,
-  },
+  gateway: { stdio, http: (url, headers) => ({ serverUrl: url, headers }), variable },
   restartHint: "Refresh the list of MCP servers in Windsurf.",
 };
 
@@ -87,24 +62,16 @@ export const zedClient: ClientDefinition = {
   name: "zed",
   title: "Zed",
   format: "jsonc",
-  files: (around) => [
-    {
-      path:
-        around.platform === "win32"
-          ? joinClientPath(getApplicationFolder(around), "Zed", "settings.json")
-          : joinClientPath(getConfigFolder(around), "zed", "settings.json"),
-      scope: "user",
-      keys: ["context_servers"],
-    },
-    { path: joinClientPath(around.cwd, ".zed", "settings.json"), scope: "project", keys: ["context_servers"] },
-  ],
-  variables: [],
-  entryKeys: {
-    http: ["url"],
-    on: "enabled",
-    ignored: ["source", "remote"],
-    adapt: adaptZedEntry,
+  files: (around) => {
+    const [folder, name] =
+      around.platform === "win32" ? [getApplicationFolder(around), "Zed"] : [getConfigFolder(around), "zed"];
+    return [
+      createClientFile("user", "context_servers", folder, name, "settings.json"),
+      createClientFile("project", "context_servers", around.cwd, ".zed", "settings.json"),
+    ];
   },
+  variables: [],
+  entryKeys: { http: ["url"], on: "enabled", ignored: ["source", "remote"], adapt: adaptZedEntry },
   gateway: {
     stdio: (command, args) => ({ source: "custom", command, args }),
     http: (url, headers) => ({ source: "custom", url, headers }),
@@ -118,9 +85,7 @@ function adaptZedEntry(raw: RawEntry): AdaptedEntry {
     return { raw, unfit: "it comes from a Zed extension, which starts it itself" };
   if (!isRecord(raw.command)) return { raw };
   const { path, args, env } = raw.command;
-  return {
-    raw: omitUndefined({ ...raw, command: path, args, env }),
-  };
+  return { raw: omitUndefined({ ...raw, command: path, args, env }) };
 }
 
 export const vscodeClient: ClientDefinition = {
@@ -128,12 +93,8 @@ export const vscodeClient: ClientDefinition = {
   title: "VS Code",
   format: "jsonc",
   files: (around) => [
-    {
-      path: joinClientPath(getApplicationFolder(around), "Code", "User", "mcp.json"),
-      scope: "user",
-      keys: ["servers"],
-    },
-    { path: joinClientPath(around.cwd, ".vscode", "mcp.json"), scope: "project", keys: ["servers"] },
+    createClientFile("user", "servers", getApplicationFolder(around), "Code", "User", "mcp.json"),
+    createClientFile("project", "servers", around.cwd, ".vscode", "mcp.json"),
   ],
   variables: ["named", "input", "place"],
   entryKeys: {
@@ -144,7 +105,7 @@ export const vscodeClient: ClientDefinition = {
   gateway: {
     stdio: (command, args) => ({ type: "stdio", command, args }),
     http: (url, headers) => ({ type: "http", url, headers }),
-    variable: (name) => `\${env:${name}}`,
+    variable,
   },
   restartHint: "VS Code asks whether to trust it at the first start. Run `MCP: List Servers` to see it.",
 };

@@ -49,17 +49,8 @@ export interface SecretDetector {
   readonly findSpans: (text: string) => readonly (readonly [start: number, end: number])[];
 }
 
-export interface ExtractedSecret {
-  readonly name: string;
-  readonly value: string;
-  /** The key, such as `env.GITHUB_TOKEN`. */
-  readonly where: string;
-}
-
-interface SecretExtraction {
-  readonly entry: ServerEntry;
-  readonly secrets: readonly ExtractedSecret[];
-}
+/** `where` is the key, such as `env.GITHUB_TOKEN`. */
+export type ExtractedSecret = { readonly name: string; readonly value: string; readonly where: string };
 
 /** Such names usually hold a key. A needless secret does no harm. */
 const ENDS_SECRET = /(?:^|[_\s-])(?:keys?|pat|dsn)$/i;
@@ -81,7 +72,7 @@ export async function extractSecrets(
   entry: ServerEntry,
   judge: SecretDetector,
   nameFor: (name: string, value: string) => Promise<string>,
-): Promise<SecretExtraction> {
+): Promise<{ readonly entry: ServerEntry; readonly secrets: readonly ExtractedSecret[] }> {
   const secrets: ExtractedSecret[] = [];
   const isSecretName = (name: string) => judge.isSecretName(name) || ENDS_SECRET.test(name);
 
@@ -107,9 +98,7 @@ export async function extractSecrets(
     let done = "";
     let end = 0;
     // Skip references: `secret:NAME` itself looks like a secret.
-    const references = [...text.matchAll(REFERENCES)].map(
-      ({ 0: found, index }) => [index, index + found.length] as const,
-    );
+    const references = [...text.matchAll(REFERENCES)].map((found) => [found.index, found.index + found[0].length]);
     let next = 0;
     for (const [start, stop] of judge.findSpans(text)) {
       while ((references[next]?.[1] ?? start + 1) <= start) next++;
@@ -146,34 +135,24 @@ export async function extractSecrets(
     return replaceSpans(folders.join("/") + pairs.join("&") + rest, "url", where);
   }
 
+  async function record(texts: Readonly<Record<string, string>>, where: string) {
+    const clean = async ([name, text]: [string, string]) => [name, await value(text, name, `${where}.${name}`)];
+    return Object.fromEntries(await mapSequentially(Object.entries(texts), clean));
+  }
+
   const { args, env, url, headers, oauth } = entry;
+  const secret = oauth?.client_secret;
   const clean: ServerEntry = {
     ...entry,
     ...(args === undefined ? {} : { args: await mapSequentially(args, (_, at) => argument(args, at)) }),
-    ...(env === undefined ? {} : { env: await mapRecord(env, (name, text) => value(text, name, `env.${name}`)) }),
+    ...(env === undefined ? {} : { env: await record(env, "env") }),
     ...(url === undefined ? {} : { url: await address(url, "url") }),
-    ...(headers === undefined
+    ...(headers === undefined ? {} : { headers: await record(headers, "headers") }),
+    ...(secret === undefined || REFERENCE.test(secret)
       ? {}
-      : { headers: await mapRecord(headers, (name, text) => value(text, name, `headers.${name}`)) }),
-    ...(oauth?.client_secret === undefined || REFERENCE.test(oauth.client_secret)
-      ? {}
-      : {
-          oauth: {
-            ...oauth,
-            client_secret: await takeSecret(oauth.client_secret, "client_secret", "oauth.client_secret"),
-          },
-        }),
+      : { oauth: { ...oauth, client_secret: await takeSecret(secret, "client_secret", "oauth.client_secret") } }),
   };
   return { entry: clean, secrets };
-}
-
-async function mapRecord(
-  record: Readonly<Record<string, string>>,
-  map: (name: string, text: string) => Promise<string>,
-): Promise<Readonly<Record<string, string>>> {
-  return Object.fromEntries(
-    await mapSequentially(Object.entries(record), async ([name, text]) => [name, await map(name, text)] as const),
-  );
 }
 
 /** In order, because the name of a secret depends on the ones before it. */

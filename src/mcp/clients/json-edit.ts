@@ -8,13 +8,8 @@ import type { TextEdit } from "./edit-entry.ts";
  * Replaces the entry of that name, or inserts it first, where no comment or comma is in the way. Everything else stays
  * byte for byte.
  */
-export function createJsonEntryEdits(
-  text: string,
-  keys: readonly string[],
-  name: string,
-  entry: RawEntry,
-): readonly TextEdit[] {
-  const style = detectStyle(text);
+export function createJsonEntryEdits(text: string, keys: readonly string[], name: string, entry: RawEntry): TextEdit[] {
+  const style = { eol: /\r?\n/.exec(text)?.[0] ?? "\n", unit: /\n([ \t]+)"/.exec(text)?.[1] ?? "  " };
   const root = parseJsonTree(text);
   if (root === undefined) {
     const start = text === "" || text.endsWith("\n") ? "" : style.eol;
@@ -37,8 +32,7 @@ export function createJsonEntryEdits(
 
 /** Removes the entry with its comma and whitespace. */
 export function createJsonRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
-  const root = parseJsonTree(text);
-  let object: Node | undefined = root;
+  let object = parseJsonTree(text);
   for (const key of keys) object = object && findProperties(object, key).at(-1)?.children?.[1];
   const all = object?.children ?? [];
   const ours = object === undefined ? [] : findProperties(object, name);
@@ -81,17 +75,7 @@ function removeComma(text: string, from: number, start: number, end: number): st
   return left.trimEnd() + (left.includes("//") && !/^[ \t]*\r?\n/.test(text.slice(end)) ? "\n" : "");
 }
 
-interface JsonStyle {
-  readonly eol: string;
-  readonly unit: string;
-}
-
-function detectStyle(text: string): JsonStyle {
-  return {
-    eol: /\r?\n/.exec(text)?.[0] ?? "\n",
-    unit: /\n([ \t]+)"/.exec(text)?.[1] ?? "  ",
-  };
-}
+type JsonStyle = { readonly eol: string; readonly unit: string };
 
 function insertProperty(text: string, object: Node, key: string, value: unknown, style: JsonStyle): TextEdit {
   const first = object.children?.[0];
@@ -104,11 +88,8 @@ function insertProperty(text: string, object: Node, key: string, value: unknown,
   const outer = /^[ \t]*/.exec(text.slice(text.lastIndexOf("\n", object.offset) + 1))?.[0] ?? "";
   const indent = outer + style.unit;
   const isOpen = text.slice(object.offset, object.offset + object.length).includes("\n");
-  return {
-    offset: object.offset + 1,
-    length: 0,
-    content: `${style.eol}${indent}${property(indent)}${isOpen ? "" : style.eol + outer}`,
-  };
+  const content = `${style.eol}${indent}${property(indent)}${isOpen ? "" : style.eol + outer}`;
+  return { offset: object.offset + 1, length: 0, content };
 }
 
 /** The whitespace before a token that starts its line, otherwise undefined. */

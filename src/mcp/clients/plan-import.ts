@@ -8,19 +8,12 @@ import {
   normalizeServerName,
   type SecretDetector,
 } from "./extract-secrets.ts";
-import type { ClientServerList, ImportedServer } from "./read-clients.ts";
-import { isOwnServer, type OwnAddresses } from "./read-clients.ts";
+import { type ClientServerList, type ImportedServer, isOwnServer, type OwnAddresses } from "./read-clients.ts";
 import type { ServerEntry } from "./server-entry.ts";
 import { escapeReferences } from "./variables.ts";
 
-export interface LaunchFields {
-  readonly command?: string | undefined;
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly cwd?: string | undefined;
-  readonly url?: string | undefined;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+type LaunchKey = "command" | "args" | "env" | "cwd" | "url" | "headers";
+export type LaunchFields = { readonly [Key in LaunchKey]?: ServerEntry[Key] | undefined };
 
 export interface ImportPlanOptions {
   readonly configured: Readonly<Record<string, LaunchFields>>;
@@ -53,14 +46,9 @@ export interface PlannedServer extends ImportSource {
   readonly notes: readonly string[];
 }
 
-export interface SkippedServer extends ImportSource {
-  readonly why: string;
-}
+type SkippedServer = ImportSource & { readonly why: string };
 
-export interface ImportPlan {
-  readonly servers: readonly PlannedServer[];
-  readonly skipped: readonly SkippedServer[];
-}
+export type ImportPlan = { readonly servers: readonly PlannedServer[]; readonly skipped: readonly SkippedServer[] };
 
 /** Plans an import, with the reason for each skipped server. Changes nothing. */
 export async function planImport(found: readonly ClientServerList[], options: ImportPlanOptions): Promise<ImportPlan> {
@@ -102,9 +90,10 @@ async function planServer(
 ): Promise<string | undefined> {
   if (server.entry === undefined) return server.unfit.join("; ");
   if (isOwnServer(server.entry, options.own)) return "it is Quartermaster itself";
-  if (source.scope === "project" && !options.project)
+  const isProject = source.scope === "project";
+  if (isProject && !options.project)
     return "it comes from a project file that other people may have written; review it, then pass --project";
-  const entry = addProjectFolder(server.entry, source, options);
+  const entry = isProject ? addProjectFolder(server.entry, options) : server.entry;
   const launch = toLaunchKey(entry);
   const same = planned.byLaunch.get(launch);
   if (same !== undefined) return `it is the same server as ${same.name} from ${same.client}`;
@@ -127,20 +116,14 @@ async function planServer(
 }
 
 /** Clients start a project's servers in its folder, so relative paths start there. */
-function addProjectFolder(
-  entry: ServerEntry,
-  { scope }: ImportSource,
-  { projectFolder }: ImportPlanOptions,
-): ServerEntry {
-  if (scope !== "project" || projectFolder === undefined || entry.command === undefined || entry.cwd !== undefined)
-    return entry;
+function addProjectFolder(entry: ServerEntry, { projectFolder }: ImportPlanOptions): ServerEntry {
+  if (projectFolder === undefined || entry.command === undefined || entry.cwd !== undefined) return entry;
   return { ...entry, cwd: escapeReferences(projectFolder) };
 }
 
 function extractEntrySecrets(name: string, entry: ServerEntry, { byName }: PlannedServers, options: ImportPlanOptions) {
-  const others = new Map(
-    [...byName.values()].flatMap(({ secrets }) => secrets.map((secret) => [secret.name, secret.value])),
-  );
+  const known = [...byName.values()].flatMap(({ secrets }) => secrets);
+  const others = new Map(known.map((secret) => [secret.name, secret.value]));
   return extractSecrets(name, entry, options.judge, async (wanted, value) => {
     for (let number = 1; ; number++) {
       const candidate = number === 1 ? wanted : `${wanted}_${number}`;

@@ -10,19 +10,11 @@ import {
   parseClientDocument,
 } from "./client-document.ts";
 import type { ClientEnvironment } from "./client-paths.ts";
-import type { ClientDefinition, ClientFile, ClientScope, RawEntry } from "./clients.ts";
-import { clients, getClientDefinition } from "./clients.ts";
+import { type ClientDefinition, type ClientFile, clients, getClientDefinition, type RawEntry } from "./clients.ts";
 import { readServerEntry, type ServerEntry } from "./server-entry.ts";
 import type { PromptedInput, TranslationContext } from "./variables.ts";
 
-const OUR_NAMES = /^(?:qm|quartermaster)$/;
-const OUR_PACKAGE = /^quartermaster(?:@[\w.^~*-]+)?$/;
-const OUR_BIN = /(?:^|[\\/])dist[\\/]bin[\\/]qm\.js$/;
-
-export interface OwnAddresses {
-  readonly bin: string;
-  readonly urls: readonly string[];
-}
+export type OwnAddresses = { readonly bin: string; readonly urls: readonly string[] };
 
 /** Whether an entry starts or addresses Quartermaster itself. A gateway behind itself would start itself forever. */
 export function isOwnServer({ command, args = [], url }: ServerEntry, own: OwnAddresses): boolean {
@@ -33,8 +25,8 @@ export function isOwnServer({ command, args = [], url }: ServerEntry, own: OwnAd
   return words.some((word, at) => {
     if (urls.includes(normalizeUrl(word)) || word === own.bin) return true;
     const program = (word.split(/[\\/]/).at(-1) ?? "").replace(/\.(?:cmd|exe|ps1)$/i, "");
-    const isPackage = OUR_PACKAGE.test(word) && at > 0;
-    const isProgram = OUR_NAMES.test(program) || OUR_BIN.test(word);
+    const isPackage = /^quartermaster(?:@[\w.^~*-]+)?$/.test(word) && at > 0;
+    const isProgram = /^(?:qm|quartermaster)$/.test(program) || /(?:^|[\\/])dist[\\/]bin[\\/]qm\.js$/.test(word);
     return isPackage || (isProgram && words.slice(at + 1).includes("mcp"));
   });
 }
@@ -52,11 +44,6 @@ function normalizeUrl(url: string): string {
 
 const SERVER_LIMIT = 1000;
 
-interface ReadClientsOptions extends ClientEnvironment {
-  /** Client names. Default: all. */
-  readonly only?: readonly string[];
-}
-
 export interface ImportedServer {
   /** The name in the client. */
   readonly name: string;
@@ -66,24 +53,18 @@ export interface ImportedServer {
   readonly notes: readonly string[];
 }
 
-export interface ClientServerList {
+export interface ClientServerList extends Omit<ClientFile, "keys"> {
   readonly client: ClientDefinition;
-  readonly path: string;
-  readonly scope: ClientScope;
-  readonly part?: string;
   readonly servers: readonly ImportedServer[];
   readonly problems: readonly string[];
 }
 
 /**
- * Reads the server lists of the clients on this machine. A broken file is reported and affects only itself. Nothing is
- * started and no secret is resolved.
+ * Reads the server lists of the clients on this machine, or only of those named. A broken file is reported and affects
+ * only itself. Nothing is started and no secret is resolved.
  */
-export async function readClients({
-  only,
-  ...around
-}: ReadClientsOptions): Promise<{ readonly found: readonly ClientServerList[] }> {
-  const wanted = only === undefined || only.length === 0 ? clients : [...new Set(only)].map(getClientDefinition);
+export async function readClients({ only = [], ...around }: ClientEnvironment & { readonly only?: readonly string[] }) {
+  const wanted = only.length === 0 ? clients : [...new Set(only)].map(getClientDefinition);
   const found: ClientServerList[] = [];
   for (const client of wanted) {
     const seen = new Set<string>();
@@ -113,21 +94,15 @@ export async function readClientFile(path: string): Promise<Uint8Array | undefin
   } catch (thrown) {
     const code = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    throw thrown instanceof QmError
-      ? thrown
-      : createUnreadableError(typeof code === "string" ? code : getErrorMessage(thrown));
+    if (thrown instanceof QmError) throw thrown;
+    throw createUnreadableError(typeof code === "string" ? code : getErrorMessage(thrown));
   }
 }
 
-async function readList(
-  client: ClientDefinition,
-  file: ClientFile,
-  around: ClientEnvironment,
-): Promise<ClientServerList | undefined> {
-  const { path, scope, keys, part } = file;
-  const list = { client, path, scope, ...(part === undefined ? {} : { part }) };
+async function readList(client: ClientDefinition, { keys, ...file }: ClientFile, around: ClientEnvironment) {
+  const list = { client, ...file };
   try {
-    const bytes = await readClientFile(path);
+    const bytes = await readClientFile(file.path);
     if (bytes === undefined) return undefined;
     const document = parseClientDocument(decodeClientText(bytes).text, client.format);
     const listed = getDocumentValue(document, keys);
@@ -136,27 +111,18 @@ async function readList(
     const entries = Object.entries(listed);
     const problems = entries.length > SERVER_LIMIT ? [`only the first ${SERVER_LIMIT} servers were read`] : [];
     const inputs = readPromptedInputs(document);
-    const servers = entries
-      .slice(0, SERVER_LIMIT)
-      .map(([name, raw]) => readServer(client, name, raw, { document, inputs, around }));
+    const context = { document, inputs, around };
+    const servers = entries.slice(0, SERVER_LIMIT).map(([name, raw]) => readServer(client, name, raw, context));
     return { ...list, servers, problems };
   } catch (thrown) {
     return { ...list, servers: [], problems: [toOneLine(getErrorMessage(thrown))] };
   }
 }
 
-interface ReadContext {
-  readonly document: RawEntry;
-  readonly inputs: ReadonlyMap<string, PromptedInput>;
-  readonly around: ClientEnvironment;
-}
+type ReadContext = { document: RawEntry; inputs: ReadonlyMap<string, PromptedInput>; around: ClientEnvironment };
 
-function readServer(
-  client: ClientDefinition,
-  name: string,
-  raw: unknown,
-  { document, inputs, around }: ReadContext,
-): ImportedServer {
+function readServer(client: ClientDefinition, name: string, raw: unknown, context: ReadContext): ImportedServer {
+  const { document, inputs, around } = context;
   const notes = new Set<string>();
   const unfit = new Set<string>();
   const filling: TranslationContext = {

@@ -4,16 +4,11 @@ import { resolveClientPath } from "./client-paths.ts";
 import type { EntryKeys, RawEntry } from "./clients.ts";
 import { type TranslationContext, translateVariables } from "./variables.ts";
 
-interface EntryTransport {
-  readonly kind: "stdio" | "http";
-  /** The key of the command or URL. */
-  readonly key: string;
-}
-
-type TransportKind = "stdio" | "http" | "sse" | "ws";
+/** `key` is the key of the command or URL. */
+type EntryTransport = { readonly kind: "stdio" | "http"; readonly key: string };
 
 /** The values of `type` in all clients. */
-const TRANSPORT_NAMES: Readonly<Record<string, TransportKind>> = {
+const TRANSPORT_NAMES: Readonly<Record<string, "stdio" | "http" | "sse" | "ws">> = {
   stdio: "stdio",
   local: "stdio",
   http: "http",
@@ -24,52 +19,22 @@ const TRANSPORT_NAMES: Readonly<Record<string, TransportKind>> = {
   websocket: "ws",
 };
 
-/** Rejects transports that we do not support. */
-function detectTransport(
-  raw: RawEntry,
-  words: EntryKeys,
-  { reject: unfit }: TranslationContext,
-): EntryTransport | undefined {
+/** Returns why a transport is not supported. */
+function detectTransport(raw: RawEntry, words: EntryKeys): EntryTransport | string {
   const said = getOwn(raw, "type") ?? getOwn(raw, "transportType");
-  const transport =
-    typeof said === "string" ? getOwn(TRANSPORT_NAMES, said.toLowerCase().replaceAll(/[-_]/g, "")) : undefined;
-  if (said !== undefined && transport === undefined) {
-    unfit(`unknown type ${quoteName(String(said))}`);
-    return undefined;
-  }
-  const command = hasText(raw, "command") ? "command" : undefined;
-  const http = words.http.find((key) => hasText(raw, key));
-  const older = (words.sse ?? []).find((key) => hasText(raw, key));
-  switch (transport ?? inferTransport(command, http, older)) {
-    case "stdio":
-      if (command !== undefined) return { kind: "stdio", key: command };
-      break;
-    case "http": {
-      const key = http ?? older;
-      if (key !== undefined) return { kind: "http", key };
-      break;
-    }
-    case "sse":
-      unfit("it uses the deprecated SSE transport; ask its publisher for a Streamable HTTP URL");
-      return undefined;
-    case "ws":
-      unfit("it uses WebSocket, which is not an MCP transport");
-      return undefined;
-    default:
-  }
-  unfit("it has neither a command nor a URL");
-  return undefined;
-}
-
-function inferTransport(command?: string, http?: string, older?: string): TransportKind | undefined {
-  if (command !== undefined) return "stdio";
-  if (http !== undefined) return "http";
-  return older === undefined ? undefined : "sse";
-}
-
-function hasText(raw: RawEntry, key: string): boolean {
-  const value = getOwn(raw, key);
-  return typeof value === "string" && value !== "";
+  const type = typeof said === "string" ? said.toLowerCase().replaceAll(/[-_]/g, "") : "";
+  const transport = getOwn(TRANSPORT_NAMES, type);
+  if (said !== undefined && transport === undefined) return `unknown type ${quoteName(String(said))}`;
+  const hasText = (key: string): boolean => readText(raw, key) !== undefined;
+  const http = words.http.find(hasText);
+  const older = (words.sse ?? []).find(hasText);
+  const inferred = hasText("command") ? "stdio" : http !== undefined ? "http" : older && "sse";
+  const kind = transport ?? inferred;
+  if (kind === "sse") return "it uses the deprecated SSE transport; ask its publisher for a Streamable HTTP URL";
+  if (kind === "ws") return "it uses WebSocket, which is not an MCP transport";
+  if (kind === "stdio" && hasText("command")) return { kind, key: "command" };
+  const key = http ?? older;
+  return kind === "http" && key !== undefined ? { kind, key } : "it has neither a command nor a URL";
 }
 
 /** A server as in `quartermaster.yaml`. Texts may contain references. */
@@ -93,14 +58,13 @@ export type ServerEntry = {
   readonly tools?: Readonly<Record<string, { readonly enabled: boolean }>>;
 };
 
-interface ReadEntryOptions {
-  readonly words: EntryKeys;
-  readonly filling: TranslationContext;
-  /** Whether another part of the file disables it. */
-  readonly isOff: boolean;
-}
+type ReadEntryOptions = { readonly words: EntryKeys; readonly filling: TranslationContext; readonly isOff: boolean };
+type TextRecord = Readonly<Record<string, string>>;
 
-/** Translates one entry. Undefined if the server cannot be imported, after `filling.reject`. */
+/**
+ * Translates one entry. `isOff` tells that another part of the file disables it. Undefined if the server cannot be
+ * imported, after `filling.reject`.
+ */
 export function readServerEntry(given: RawEntry, { words, filling, isOff }: ReadEntryOptions): ServerEntry | undefined {
   let isFit = true;
   const context: TranslationContext = {
@@ -111,13 +75,15 @@ export function readServerEntry(given: RawEntry, { words, filling, isOff }: Read
     },
   };
   const { raw, env = {}, headers = {}, unfit } = words.adapt?.(given) ?? { raw: given };
-  if (unfit !== undefined) context.reject(unfit);
-  const kind = unfit === undefined ? detectTransport(raw, words, context) : undefined;
-  if (kind === undefined) return undefined;
+  const kind = unfit ?? detectTransport(raw, words);
+  if (typeof kind === "string") {
+    filling.reject(kind);
+    return undefined;
+  }
   const isSwitchedOff = isOff || readOptional(raw, words.off) === true || readOptional(raw, words.on) === false;
   const description = readText(raw, "description");
   const entry: ServerEntry = {
-    ...(kind.kind === "stdio" ? readStdio(raw, words, context, env) : readHttp(raw, kind, words, context, headers)),
+    ...(kind.kind === "stdio" ? readStdio(raw, words, context, env) : readHttp(raw, kind.key, words, context, headers)),
     ...(isSwitchedOff ? { enabled: false } : {}),
     // A description holds no references, and `${` would be rejected.
     ...(description === undefined || description.includes("${") ? {} : { description }),
@@ -128,46 +94,29 @@ export function readServerEntry(given: RawEntry, { words, filling, isOff }: Read
   return isFit ? entry : undefined;
 }
 
-function readStdio(
-  raw: RawEntry,
-  words: EntryKeys,
-  filling: TranslationContext,
-  env: Readonly<Record<string, string>>,
-): ServerEntry {
-  const command = readText(raw, "command") ?? "";
+function readStdio(raw: RawEntry, words: EntryKeys, filling: TranslationContext, env: TextRecord): ServerEntry {
   const given = getOwn(raw, "args") ?? [];
   if (!Array.isArray(given)) filling.reject("its arguments are not a list");
-  const args = (Array.isArray(given) ? given : []).map((value, at) =>
-    translateValue(value, `argument ${at + 1}`, filling),
-  );
+  const items: unknown[] = Array.isArray(given) ? given : [];
+  const args = items.map((value, at) => translateValue(value, `argument ${at + 1}`, filling));
   const variables = { ...readTextRecord(raw, words.env ?? "env", filling), ...env };
   const cwd = readText(raw, "cwd");
   return {
-    command: translateVariables(command, "command", filling),
+    command: translateVariables(readText(raw, "command") ?? "", "command", filling),
     ...(args.length === 0 ? {} : { args }),
     ...(Object.keys(variables).length === 0 ? {} : { env: variables }),
     ...(cwd === undefined ? {} : { cwd: resolveClientPath(filling.folder, translateVariables(cwd, "cwd", filling)) }),
   };
 }
 
-function readHttp(
-  raw: RawEntry,
-  { key }: EntryTransport,
-  words: EntryKeys,
-  filling: TranslationContext,
-  headers: Readonly<Record<string, string>>,
-): ServerEntry {
+function readHttp(raw: RawEntry, key: string, words: EntryKeys, filling: TranslationContext, headers: TextRecord) {
   const url = translateVariables(readText(raw, key) ?? "", key, filling);
   if (!/^(?:https?:\/\/|\$\{)/i.test(url)) filling.reject("its URL is not http or https");
   const all = { ...readTextRecord(raw, words.headers ?? "headers", filling), ...headers };
-  return {
-    url,
-    ...(Object.keys(all).length === 0 ? {} : { headers: all }),
-    ...readOAuth(raw, words, filling),
-  };
+  return { url, ...(Object.keys(all).length === 0 ? {} : { headers: all }), ...readOAuth(raw, words, filling) };
 }
 
-function readTextRecord(raw: RawEntry, key: string, filling: TranslationContext): Readonly<Record<string, string>> {
+function readTextRecord(raw: RawEntry, key: string, filling: TranslationContext): TextRecord {
   const given = getOwn(raw, key) ?? {};
   if (!isRecord(given)) {
     filling.reject(`${key} is not an object`);
@@ -184,17 +133,11 @@ function translateValue(value: unknown, key: string, filling: TranslationContext
   return "";
 }
 
-const COMMON_KEYS = ["command", "args", "cwd", "description", "name"];
-
 function noteUnknownKeys(raw: RawEntry, words: EntryKeys, kind: EntryTransport, { note }: TranslationContext): void {
   const known = new Set([
-    ...COMMON_KEYS,
-    ...words.http,
-    ...(words.sse ?? []),
-    ...Object.keys(words.timeouts ?? {}),
-    ...(words.ignored ?? []),
-    ...[words.env ?? "env", words.headers ?? "headers", words.off, words.on, words.onlyTools, words.withoutTools],
-    words.oauth?.key,
+    ...["command", "args", "cwd", "description", "name", words.env ?? "env", words.headers ?? "headers"],
+    ...[words.off, words.on, words.onlyTools, words.withoutTools, words.oauth?.key],
+    ...[...words.http, ...(words.sse ?? []), ...Object.keys(words.timeouts ?? {}), ...(words.ignored ?? [])],
   ]);
   const unknown = Object.keys(raw).filter((key) => !known.has(key));
   if (unknown.length > 0) note(`not imported: ${unknown.slice(0, 10).map(quoteName).join(", ")}`);
@@ -208,9 +151,7 @@ function readText(raw: RawEntry, key: string): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
-function readOptional(raw: RawEntry, key: string | undefined): unknown {
-  return key === undefined ? undefined : getOwn(raw, key);
-}
+const readOptional = (raw: RawEntry, key?: string): unknown => (key === undefined ? undefined : getOwn(raw, key));
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -228,13 +169,9 @@ function readTimeouts(raw: RawEntry, { timeouts: times = {} }: EntryKeys, { note
 }
 
 /** The last matching entry decides about a tool. */
-function readToolFilter(
-  raw: RawEntry,
-  { onlyTools, withoutTools }: EntryKeys,
-  { note }: TranslationContext,
-): ServerEntry {
-  const only = readNames(raw, onlyTools, note);
-  const without = readNames(raw, withoutTools, note);
+function readToolFilter(raw: RawEntry, words: EntryKeys, context: TranslationContext): ServerEntry {
+  const only = readNames(raw, words.onlyTools, context);
+  const without = readNames(raw, words.withoutTools, context);
   if (only === undefined && without === undefined) return {};
   const choices = [
     ...(only === undefined ? [] : [["*", false] as const, ...only.map((name) => [name, true] as const)]),
@@ -248,12 +185,8 @@ function readToolFilter(
   return tools.size === 0 ? {} : { tools: Object.fromEntries(tools) };
 }
 
-function readNames(
-  raw: RawEntry,
-  key: string | undefined,
-  note: TranslationContext["note"],
-): readonly string[] | undefined {
-  const value = key === undefined ? undefined : getOwn(raw, key);
+function readNames(raw: RawEntry, key: string | undefined, { note }: TranslationContext): string[] | undefined {
+  const value = readOptional(raw, key);
   if (value === undefined) return undefined;
   // An object would move a numeric key to the front.
   const isName = (each: unknown): each is string =>
@@ -270,17 +203,15 @@ function readOAuth(raw: RawEntry, { oauth: words }: EntryKeys, filling: Translat
     filling.note(`${words.key} was ignored: it is not an object`);
     return {};
   }
-  const part = (key: string | undefined) => (key === undefined ? undefined : getOwn(given, key));
-  const text = (key: string | undefined) => {
-    const value = part(key);
-    return typeof value === "string" && value !== "" ? translateVariables(value, key ?? "", filling) : undefined;
+  const text = (key = "") => {
+    const value = readText(given, key);
+    return value === undefined ? undefined : translateVariables(value, key, filling);
   };
-  const [id, secret] = [text(words.clientId), text(words.clientSecret)];
-  const scopes = readScopes(part(words.scopes));
-  const port = part(words.callbackPort);
+  const scopes = readScopes(readOptional(given, words.scopes));
+  const port = readOptional(given, words.callbackPort);
   const oauth = omitUndefined({
-    client_id: id,
-    client_secret: secret,
+    client_id: text(words.clientId),
+    client_secret: words.clientSecret === undefined ? undefined : text(words.clientSecret),
     ...(scopes.length === 0 ? {} : { scopes }),
     ...(typeof port === "number" && Number.isInteger(port) && port > 0 && port < 65_536 ? { callback_port: port } : {}),
   });

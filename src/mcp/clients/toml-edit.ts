@@ -4,11 +4,7 @@ import type { RawEntry } from "./clients.ts";
 import type { TextEdit } from "./edit-entry.ts";
 
 /** A `[table]`, from its header to its last statement. */
-interface TomlTable {
-  readonly keys: readonly string[];
-  readonly start: number;
-  readonly end: number;
-}
+type TomlTable = { readonly keys: readonly string[]; readonly start: number; readonly end: number };
 
 /** The tables of a valid TOML text, in order. */
 export function parseTomlTables(text: string): readonly TomlTable[] {
@@ -31,21 +27,18 @@ export function parseTomlTables(text: string): readonly TomlTable[] {
 /** The end of the statement, which may span several lines. */
 function findStatementEnd(text: string, from: number): number {
   let depth = 0;
-  let at = from;
-  while (at < text.length) {
+  for (let at = from; at < text.length; at++) {
     const character = text[at] ?? "";
     if (character === "\n" && depth <= 0) return at + 1;
-    if (character === "#") {
+    if (character === "[" || character === "{") depth++;
+    else if (character === "]" || character === "}") depth--;
+    else if (character === '"' || character === "'") at = findStringEnd(text, at, character) - 1;
+    else if (character === "#") {
       const end = text.indexOf("\n", at);
-      at = end < 0 ? text.length : end;
-    } else if (character === '"' || character === "'") at = findStringEnd(text, at, character);
-    else {
-      if (character === "[" || character === "{") depth++;
-      else if (character === "]" || character === "}") depth--;
-      at++;
+      at = (end < 0 ? text.length : end) - 1;
     }
   }
-  return at;
+  return text.length;
 }
 
 function findStringEnd(text: string, from: number, quote: string): number {
@@ -77,23 +70,15 @@ function parseHeaderKeys(header: string): readonly string[] {
 }
 
 /** Replaces the table of that name, or appends it. Everything else stays byte for byte. */
-export function createTomlEntryEdits(
-  text: string,
-  keys: readonly string[],
-  name: string,
-  entry: RawEntry,
-): readonly TextEdit[] {
+export function createTomlEntryEdits(text: string, keys: readonly string[], name: string, entry: RawEntry): TextEdit[] {
   const eol = /\r?\n/.exec(text)?.[0] ?? "\n";
   const [first, ...rest] = findTables(text, [...keys, name]);
   const table = [...keys, name].reduceRight<unknown>((inner, key) => ({ [key]: inner }), entry);
-  const content = stringify(table as Record<string, unknown>)
-    .trimEnd()
-    .replaceAll("\n", eol);
+  const lines = stringify(table as Record<string, unknown>).trimEnd();
+  const content = lines.replaceAll("\n", eol);
   if (first !== undefined) {
-    return [
-      { offset: first.start, length: first.end - first.start, content },
-      ...rest.map((table) => createRemoval(text, table)),
-    ];
+    const replacement = { offset: first.start, length: first.end - first.start, content };
+    return [replacement, ...rest.map((table) => createRemoval(text, table))];
   }
   const start = text === "" ? "" : text.endsWith("\n") ? eol : eol + eol;
   return [{ offset: text.length, length: 0, content: `${start}${content}${eol}` }];

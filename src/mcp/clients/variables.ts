@@ -4,10 +4,7 @@ import { getBaseName, getSeparator } from "./client-paths.ts";
 import { toSecretName } from "./extract-secrets.ts";
 
 /** An input that VS Code asks the user for. */
-export interface PromptedInput {
-  readonly isPassword: boolean;
-  readonly fallback?: string;
-}
+export type PromptedInput = { readonly isPassword: boolean; readonly fallback?: string };
 
 export interface TranslationContext {
   readonly forms: readonly VariableForm[];
@@ -25,25 +22,23 @@ export interface TranslationContext {
 
 type TextPiece = { readonly text: string } | { readonly reference: string };
 
-interface VariableSyntax {
-  readonly pattern: string;
-  /** `found` holds the groups of the pattern. `key` is the key of the text. */
-  readonly fill: (found: readonly string[], key: string, filling: TranslationContext) => TextPiece;
-}
+/** `found` is the group of the pattern. `key` is the key of the text. */
+type Fill = (found: string, key: string, filling: TranslationContext) => TextPiece;
+type VariableSyntax = { readonly pattern: string; readonly fill: Fill };
 
 const NAME = "[A-Za-z_][A-Za-z0-9_]*";
 const TEXT_LENGTH_LIMIT = 100_000;
 /** The start of a default that contains more than plain text. */
 const DEFAULT_LEFT = new RegExp(String.raw`\$\{${NAME}:-`);
 
-const environment: VariableSyntax["fill"] = ([name = ""]) => ({ reference: `env:${name}` });
+const environment: Fill = (name) => ({ reference: `env:${name}` });
 
 /** The variable syntaxes of clients and their translations. */
 const forms = {
   /** `${VAR:-default}` */
   "braced-default": {
     pattern: String.raw`\$\{(${NAME}):-[^{}]*\}`,
-    fill: ([name = ""], _key, { note }) => {
+    fill: (name, _key, { note }) => {
       note(`the default of ${name} was not imported: set the variable`);
       return { reference: `env:${name}` };
     },
@@ -59,7 +54,7 @@ const forms = {
   /** `{file:path}` */
   "curly-file": {
     pattern: String.raw`\{file:([^{}]+)\}`,
-    fill: ([path = ""], key, { server, note }) => {
+    fill: (path, key, { server, note }) => {
       const secret = toSecretName(server, key);
       // Do not read the file: an untrusted project could name any file of the user.
       note(`${key} is read from the file ${quoteName(path)}: store its content with \`qm secrets set ${secret}\``);
@@ -67,11 +62,11 @@ const forms = {
     },
   },
   /** `${input:id}` */
-  input: { pattern: String.raw`\$\{input:([^{}]+)\}`, fill: ([id = ""], _key, filling) => translateInput(id, filling) },
+  input: { pattern: String.raw`\$\{input:([^{}]+)\}`, fill: (id, _key, filling) => translateInput(id, filling) },
   /** `${workspaceFolder}` and similar. */
   place: {
     pattern: String.raw`\$\{(workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)\}`,
-    fill: ([place = ""], _key, filling) => ({ text: resolvePlaceholder(place, filling) }),
+    fill: (place, _key, filling) => ({ text: resolvePlaceholder(place, filling) }),
   },
 } as const satisfies Record<string, VariableSyntax>;
 
@@ -97,9 +92,7 @@ export function translateVariables(value: string, key: string, filling: Translat
   return text;
 }
 
-export function escapeReferences(text: string): string {
-  return text.replaceAll("${", () => "$${");
-}
+export const escapeReferences = (text: string): string => text.replaceAll("${", () => "$${");
 
 function splitPieces(value: string, key: string, filling: TranslationContext): readonly TextPiece[] {
   const known: readonly VariableSyntax[] = filling.forms.map((form) => forms[form]);
@@ -109,18 +102,14 @@ function splitPieces(value: string, key: string, filling: TranslationContext): r
   for (const match of value.matchAll(new RegExp(known.map(({ pattern }) => `(${pattern})`).join("|"), "g"))) {
     // Every form has one outer and one inner group.
     const at = known.findIndex((_, index) => match[index * 2 + 1] !== undefined);
-    const piece = known[at]?.fill([match[at * 2 + 2] ?? ""], key, filling);
+    const piece = known[at]?.fill(match[at * 2 + 2] ?? "", key, filling);
     if (piece === undefined) continue;
     pieces.push({ text: value.slice(end, match.index) }, piece);
     end = match.index + match[0].length;
   }
-  return mergePieces([...pieces, { text: value.slice(end) }]);
-}
-
-/** Joins adjacent texts, so that a `${` across two of them is found. */
-function mergePieces(pieces: readonly TextPiece[]): readonly TextPiece[] {
+  // Join adjacent texts, so that a `${` across two of them is found.
   const all: TextPiece[] = [];
-  for (const piece of pieces) {
+  for (const piece of [...pieces, { text: value.slice(end) }]) {
     const last = all.at(-1);
     if (last !== undefined && "text" in last && "text" in piece) all[all.length - 1] = { text: last.text + piece.text };
     else all.push(piece);

@@ -7,6 +7,7 @@ import { QmError } from "../../core/errors.ts";
 import { getOwn, isLargerThan, isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { createStatusError, type Fetch, fetchDocument, isLoopback, requireSafeUrl } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 import type { InputResolver } from "./input-resolver.ts";
 import type { BundleFile } from "./install-plan.ts";
 import { fillTemplate, type ReferenceText } from "./reference-text.ts";
@@ -45,13 +46,11 @@ const manifestSchema = z.object({
 type BundleManifest = z.output<typeof manifestSchema>;
 
 const MANIFEST = "manifest.json";
-const MANIFEST_BYTES = 2 ** 20;
 
 /** Throws `invalid_arguments` if the manifest is missing or does not say how to start the bundle. */
 export async function readBundleManifest(entries: readonly ZipEntry[]): Promise<BundleManifest> {
   const entry = entries.find(({ path }) => path === MANIFEST);
-  if (entry === undefined || entry.size > MANIFEST_BYTES)
-    throw createUnusableError(`its ${MANIFEST} is missing or too large`);
+  if (entry === undefined || entry.size > 2 ** 20) throw createUnusableError(`its ${MANIFEST} is missing or too large`);
   let raw: unknown;
   try {
     raw = JSON.parse((await entry.bytes()).toString("utf8"));
@@ -63,9 +62,8 @@ export async function readBundleManifest(entries: readonly ZipEntry[]): Promise<
   const parsed = manifestSchema.safeParse(raw);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw createUnusableError(
-    `its ${MANIFEST} does not say how to start it (${issue?.path.join(".")}: ${issue?.message})`,
-  );
+  const why = `${issue?.path.join(".")}: ${issue?.message}`;
+  throw createUnusableError(`its ${MANIFEST} does not say how to start it (${why})`);
 }
 
 export interface BundlePlatform {
@@ -74,40 +72,24 @@ export interface BundlePlatform {
   readonly home?: string | undefined;
 }
 
-interface BundleLaunch {
-  readonly command: ReferenceText;
-  readonly args: readonly ReferenceText[];
-  readonly env: Readonly<Record<string, ReferenceText>>;
-}
-
 /** The launch of an unpacked bundle on this platform, with the user's answers filled in. */
 export function createBundleLaunch(
   manifest: BundleManifest,
   folder: string,
   answers: InputResolver,
   { platform, home }: BundlePlatform,
-): BundleLaunch {
+) {
   const { platforms } = manifest.compatibility ?? {};
   if (platforms !== undefined && platforms.length > 0 && !platforms.includes(platform))
     throw createUnusableError(`it is for ${platforms.join(", ")}, and this is ${platform}`);
   const { platform_overrides, ...usual } = manifest.server.mcp_config;
   const own = getOwn(platform_overrides, platform) ?? {};
-  const config = {
-    command: own.command ?? usual.command,
-    args: own.args ?? usual.args ?? [],
-    env: { ...usual.env, ...own.env },
-  };
   const chosen = new Map(Object.entries(manifest.user_config).map(([key, asked]) => [key, chooseValues(key, asked)]));
-  return {
-    command: resolveCommand(config.command),
-    args: config.args.flatMap(expandArgument),
-    // Omit a variable without a value: empty is not the same as unset.
-    env: Object.fromEntries(
-      Object.entries(config.env)
-        .map(([name, text]) => [name, fillVariables(text)] as const)
-        .filter(([, text]) => text.some((part) => part !== "")),
-    ),
-  };
+  const command = resolveCommand(own.command ?? usual.command);
+  const args = (own.args ?? usual.args ?? []).flatMap(expandArgument);
+  const env = Object.entries({ ...usual.env, ...own.env }).map(([name, text]) => [name, fillVariables(text)] as const);
+  // Omit a variable without a value: empty is not the same as unset.
+  return { command, args, env: Object.fromEntries(env.filter(([, text]) => text.some((part) => part !== ""))) };
 
   function chooseValues(key: string, asked: z.output<typeof optionSchema>): readonly ReferenceText[] {
     const presets = [asked.default ?? []].flat().map((text) => fillTemplate(text, resolvePlaceholder, DOLLAR));
@@ -140,7 +122,7 @@ export function createBundleLaunch(
   function resolvePlaceholder(name: string): ReferenceText | undefined {
     if (name === "__dirname") return [folder];
     if (name === "/" || name === "pathSeparator") return [sep];
-    const below = HOMES.get(name);
+    const below = getOwn(HOMES, name);
     if (below === undefined) return undefined;
     if (home === undefined) throw createUnusableError(`it needs the user folder ${name}, which is unknown`);
     return [join(home, below)];
@@ -154,17 +136,11 @@ export function createBundleLaunch(
 }
 
 const DOLLAR = /\$\{([^{}]{1,100})\}/g;
-const HOMES = new Map([
-  ["HOME", "."],
-  ["DESKTOP", "Desktop"],
-  ["DOCUMENTS", "Documents"],
-  ["DOWNLOADS", "Downloads"],
-]);
+const HOMES = { HOME: ".", DESKTOP: "Desktop", DOCUMENTS: "Documents", DOWNLOADS: "Downloads" };
 
 function createUnusableError(why: string): QmError {
-  return new QmError("invalid_arguments", `the bundle cannot be installed: ${toOneLine(why)}`, {
-    hint: "Choose another package of this server, or add its command.",
-  });
+  const hint = "Choose another package of this server, or add its command.";
+  return createInputError(`the bundle cannot be installed: ${toOneLine(why)}`, hint);
 }
 
 export interface BundleSource {
@@ -172,10 +148,6 @@ export interface BundleSource {
   /** The registry that named the bundle. Only a local registry may name a local address. */
   readonly registry?: string | undefined;
 }
-
-const ARCHIVE_BYTES = 256 * 2 ** 20;
-const BUNDLE_LIMITS = { entries: 50_000, bytes: 2 ** 30 };
-const BUNDLE_TIMEOUT_MS = 5 * 60_000;
 
 /**
  * Downloads a bundle and lists its files without unpacking them. Throws `registry_failed` if the download fails, and
@@ -188,32 +160,24 @@ export async function fetchBundle(
 ): Promise<readonly ZipEntry[]> {
   const url = requireSafeUrl(text, "the bundle's address");
   if (isLoopback(url) && !(registry !== undefined && isLoopback(new URL(registry)))) {
-    throw new QmError("invalid_arguments", `the bundle's address ${quoteName(text)} is on this machine`, {
-      hint: "Choose another package of this server.",
-    });
+    const hint = "Choose another package of this server.";
+    throw createInputError(`the bundle's address ${quoteName(text)} is on this machine`, hint);
   }
-  const limits = {
-    fetch,
-    what: "the bundle",
-    timeoutMs: BUNDLE_TIMEOUT_MS,
-    bytes: ARCHIVE_BYTES,
-    redirects: "https",
-  } as const;
+  const size = { timeoutMs: 5 * 60_000, bytes: 256 * 2 ** 20 };
+  const limits = { fetch, what: "the bundle", ...size, redirects: "https" } as const;
   const answer = await fetchDocument(url, limits, signal);
   if (answer.status !== 200) throw createStatusError(url, limits, answer);
   const found = hash("sha256", answer.bytes, "hex");
   if (found !== sha256) {
-    throw new QmError("conflict", `the bundle at ${url.origin}${url.pathname} is not the published one`, {
-      hint: "Nothing was unpacked. Do not install it: it may have been replaced.",
-      details: { expected_sha256: sha256, found_sha256: found },
-    });
+    const hint = "Nothing was unpacked. Do not install it: it may have been replaced.";
+    const details = { expected_sha256: sha256, found_sha256: found };
+    const message = `the bundle at ${url.origin}${url.pathname} is not the published one`;
+    throw new QmError("conflict", message, { hint, details });
   }
-  return readZip(answer.bytes, BUNDLE_LIMITS);
+  return readZip(answer.bytes, { entries: 50_000, bytes: 2 ** 30 });
 }
 
-/**
- * Downloads a bundle and unpacks it, unless that was done before. The folder appears with all its files or not at all.
- */
+/** Downloads a bundle and unpacks it, unless that was done before. The folder gets all its files or none. */
 export async function unpackBundle(file: BundleFile, source: BundleSource, signal?: AbortSignal): Promise<void> {
   if (await isFolder(file.folder)) return;
   const entries = await fetchBundle(file, source, signal);
@@ -234,8 +198,6 @@ export async function unpackBundle(file: BundleFile, source: BundleSource, signa
 }
 
 async function isFolder(folder: string): Promise<boolean> {
-  return stat(folder).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
+  const found = await stat(folder).catch(() => undefined);
+  return found?.isDirectory() ?? false;
 }

@@ -2,8 +2,11 @@ import { onAbort, withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 
 export type Fetch = typeof globalThis.fetch;
+
+const UNREACHABLE_HINT = "Check the connection and the URL.";
 
 export interface HttpLimits {
   readonly fetch: Fetch;
@@ -16,26 +19,19 @@ export interface HttpLimits {
   readonly redirects: "same-origin" | "https";
 }
 
-export interface HttpDocument {
-  readonly status: number;
-  readonly bytes: Buffer;
-}
-
-const REDIRECT_LIMIT = 5;
-const ACCEPT = "application/json, application/problem+json, */*;q=0.5";
+export type HttpDocument = { readonly status: number; readonly bytes: Buffer };
 
 /**
  * Fetches one document within a time and size limit. Every status except a redirect is a response. Throws
  * `registry_failed` for everything else, or the signal's reason.
  */
 export async function fetchDocument(url: URL, limits: HttpLimits, signal?: AbortSignal): Promise<HttpDocument> {
-  const { timeoutMs } = limits;
-  const timeoutError = () =>
-    createFetchError(url, limits, `did not answer within ${timeoutMs / 1000} s`, "Try again later.");
+  const { timeoutMs: ms } = limits;
+  const timeoutError = () => createFetchError(url, limits, `did not answer within ${ms / 1000} s`, "Try again later.");
   // Stops what is still running at the end, such as the rest of an oversized response.
   const rest = new AbortController();
   try {
-    return await withTimeout({ ms: timeoutMs, signal, timeoutError }, (inner) => {
+    return await withTimeout({ ms, signal, timeoutError }, (inner) => {
       onAbort(inner, () => rest.abort());
       return followRedirects(url, limits, rest.signal);
     });
@@ -73,12 +69,8 @@ export function readErrorMessage({ bytes }: HttpDocument): string | undefined {
 export function createStatusError(url: URL, limits: Pick<HttpLimits, "what">, answer: HttpDocument): QmError {
   const words = readErrorMessage(answer);
   const hint = answer.status === 429 || answer.status >= 500 ? "Try again later." : "Check the URL.";
-  return createFetchError(
-    url,
-    limits,
-    `answered ${answer.status}${words === undefined ? "" : `: ${quoteName(words)}`}`,
-    hint,
-  );
+  const why = words === undefined ? "" : `: ${quoteName(words)}`;
+  return createFetchError(url, limits, `answered ${answer.status}${why}`, hint);
 }
 
 /** Accepts https, or http to this machine. Throws `invalid_arguments` and names `key`. */
@@ -88,23 +80,19 @@ export function requireSafeUrl(text: string, key: string): URL {
   // Omit the URL, which may contain a password.
   const what =
     url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} is not allowed`;
-  throw new QmError("invalid_arguments", `${key}: ${what}`, {
-    hint: "Use an https URL without a user name. http is allowed only on this machine.",
-  });
+  const hint = "Use an https URL without a user name. http is allowed only on this machine.";
+  throw createInputError(`${key}: ${what}`, hint);
 }
 
 export function isLoopback({ hostname }: URL): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/** Appends a path to `url`. */
 export function appendUrlPath(url: URL, path: string): URL {
   const longer = new URL(url);
   longer.pathname = `${url.pathname.replace(/\/+$/, "")}/${path}`;
   return longer;
 }
-
-const UNREACHABLE_HINT = "Check the connection and the URL.";
 
 function isAllowedUrl(url: URL): boolean {
   if (url.username !== "" || url.password !== "") return false;
@@ -113,8 +101,9 @@ function isAllowedUrl(url: URL): boolean {
 
 async function followRedirects(from: URL, limits: HttpLimits, signal: AbortSignal): Promise<HttpDocument> {
   let url = from;
-  for (let hops = 0; hops <= REDIRECT_LIMIT; hops++) {
-    const response = await limits.fetch(url, { redirect: "manual", headers: { accept: ACCEPT }, signal });
+  const headers = { accept: "application/json, application/problem+json, */*;q=0.5" };
+  for (let redirects = 0; redirects <= 5; redirects++) {
+    const response = await limits.fetch(url, { redirect: "manual", headers, signal });
     const target = response.headers.get("location");
     if (response.status < 300 || response.status > 399 || target === null)
       return { status: response.status, bytes: await readAll(url, limits, response) };
@@ -126,14 +115,10 @@ async function followRedirects(from: URL, limits: HttpLimits, signal: AbortSigna
 
 function resolveRedirect(from: URL, target: string, limits: HttpLimits): URL {
   const to = URL.canParse(target, from.href) ? new URL(target, from) : undefined;
-  const mayGo = to !== undefined && (to.origin === from.origin || (limits.redirects === "https" && isHttps(to)));
-  if (mayGo) return to;
+  const isHttps = limits.redirects === "https" && to?.protocol === "https:" && isAllowedUrl(to);
+  if (to !== undefined && (to.origin === from.origin || isHttps)) return to;
   const where = to === undefined ? "nowhere" : `to ${to.origin}`;
   throw createFetchError(from, limits, `redirects ${where}, which is not followed`, "Use its current URL.");
-}
-
-function isHttps(url: URL): boolean {
-  return url.protocol === "https:" && isAllowedUrl(url);
 }
 
 async function readAll(url: URL, limits: HttpLimits, response: Response): Promise<Buffer> {

@@ -4,6 +4,7 @@ import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { appendUrlPath, createStatusError, type Fetch, fetchDocument, requireSafeUrl } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 
 export interface RepositoryLocation {
   readonly owner: string;
@@ -27,10 +28,11 @@ const COMMIT = /^[a-f0-9]{40}$/;
 export function parseRepository(text: string, ref?: string): RepositoryLocation {
   const path = text.replace(/^(?:git\+)?https:\/\/(?:www\.)?github\.com\/|^github:|^git@github\.com:/, "");
   const [place = "", fragment] = path.split("#", 2);
-  const [owner = "", name = "", tree, branch, ...folders] = place
+  const names = place
     .replace(/[?].*$/, "")
     .replace(/\/+$/, "")
     .split("/");
+  const [owner = "", name = "", tree, branch, ...folders] = names;
   const repository = name.replace(/\.git$/, "");
   const isTree = tree === "tree" || tree === "blob";
   const folder = (isTree ? folders : [tree, branch, ...folders].filter((part) => part !== undefined)).join("/");
@@ -38,70 +40,46 @@ export function parseRepository(text: string, ref?: string): RepositoryLocation 
   const fits = OWNER.test(owner) && REPOSITORY.test(repository) && !/\.\.|\/\/|^\/|\/$/.test(wanted ?? "");
   const isBad = folder !== "" && !folder.split("/").every((part) => SEGMENT.test(part));
   if (!fits || isBad || (wanted !== undefined && !REF.test(wanted)) || path.includes("://")) {
-    throw new QmError("invalid_arguments", `${quoteName(text)} is not a repository on GitHub`, {
-      hint: "Use https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",
-    });
+    const hint = "Use https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.";
+    throw createInputError(`${quoteName(text)} is not a repository on GitHub`, hint);
   }
-  return {
-    owner,
-    repository,
-    ...(wanted === undefined ? {} : { ref: wanted }),
-    ...(folder === "" ? {} : { folder }),
-  };
+  return { owner, repository, ...(wanted === undefined ? {} : { ref: wanted }), ...(folder === "" ? {} : { folder }) };
 }
 
 /** Throws `not_found` if the repository or ref does not exist. */
-export async function resolveCommit(
-  place: RepositoryLocation,
-  lsRemote: LsRemote,
-  signal?: AbortSignal,
-): Promise<string> {
+export async function resolveCommit(place: RepositoryLocation, lsRemote: LsRemote, signal?: AbortSignal) {
   const { owner, repository, ref } = place;
   if (ref !== undefined && COMMIT.test(ref)) return ref;
   const names = ref === undefined ? ["HEAD"] : [`refs/tags/${ref}^{}`, `refs/heads/${ref}`, `refs/tags/${ref}`];
   const asked = ref === undefined ? names : [`refs/heads/${ref}`, `refs/tags/${ref}`, `refs/tags/${ref}^{}`];
   const answer = await lsRemote(`https://github.com/${owner}/${repository}.git`, asked, signal);
-  const commits = new Map(
-    answer.split("\n").map((line) => {
-      const [commit = "", name = ""] = line.trim().split("\t");
-      return [name, commit] as const;
-    }),
-  );
-  const commit = names.map((name) => commits.get(name)).find((found) => found !== undefined && COMMIT.test(found));
+  const lines = answer.split("\n").map((line) => line.trim().split("\t"));
+  const commits = new Map(lines.map(([commit = "", name = ""]) => [name, commit]));
+  const commit = names.map((name) => commits.get(name) ?? "").find((found) => COMMIT.test(found));
   if (commit !== undefined) return commit;
-  throw new QmError(
-    "not_found",
-    `${owner}/${repository} has no ${ref === undefined ? "default branch" : quoteName(ref)}`,
-    {
-      hint: "Use an existing branch, tag or commit.",
-    },
-  );
+  const wanted = ref === undefined ? "default branch" : quoteName(ref);
+  const hint = "Use an existing branch, tag or commit.";
+  throw new QmError("not_found", `${owner}/${repository} has no ${wanted}`, { hint });
 }
 
 export type RepositoryManifest =
   | { readonly kind: "npm"; readonly name?: string; readonly hasProgram: boolean; readonly scripts: readonly string[] }
   | { readonly kind: "pypi"; readonly name: string; readonly programs: readonly string[] };
 
-export interface RepositoryFilesSource {
-  readonly fetch: Fetch;
-  /** The base URL of raw files, such as https://raw.githubusercontent.com. */
-  readonly url: string;
-}
-
-/** Reads package.json, otherwise pyproject.toml, at a commit. Undefined if neither exists. */
+/**
+ * Reads package.json, otherwise pyproject.toml, at a commit. Undefined if neither exists. `url` is the base URL of raw
+ * files, such as https://raw.githubusercontent.com.
+ */
 export async function fetchRepositoryManifest(
   { owner, repository, folder }: RepositoryLocation,
   commit: string,
-  source: RepositoryFilesSource,
+  { fetch, url }: { readonly fetch: Fetch; readonly url: string },
   signal?: AbortSignal,
 ): Promise<RepositoryManifest | undefined> {
-  const read = (file: string): Promise<string | undefined> => {
+  const read = async (file: string): Promise<string | undefined> => {
     const path = [owner, repository, commit, ...(folder === undefined ? [] : folder.split("/")), file];
-    return fetchText(
-      appendUrlPath(requireSafeUrl(source.url, "GitHub's files"), path.map(encodeURIComponent).join("/")),
-      source,
-      signal,
-    );
+    const base = requireSafeUrl(url, "GitHub's files");
+    return fetchText(appendUrlPath(base, path.map(encodeURIComponent).join("/")), fetch, signal);
   };
   const packageJson = await read("package.json");
   if (packageJson !== undefined) return parseNpmManifest(packageJson);
@@ -125,12 +103,8 @@ function parsePythonManifest(text: string): RepositoryManifest {
   const { project } = parseManifest(text, "pyproject.toml", parse);
   const name = isRecord(project) ? project.name : undefined;
   if (!isRecord(project) || typeof name !== "string") throw createManifestError("pyproject.toml");
-  const isProgram = (program: string): boolean => /^[\w][\w.-]*$/.test(program);
-  return {
-    kind: "pypi",
-    name,
-    programs: isRecord(project.scripts) ? Object.keys(project.scripts).filter(isProgram) : [],
-  };
+  const scripts = isRecord(project.scripts) ? Object.keys(project.scripts) : [];
+  return { kind: "pypi", name, programs: scripts.filter((program) => /^[\w][\w.-]*$/.test(program)) };
 }
 
 function parseManifest(text: string, file: string, read: (text: string) => unknown): Record<string, unknown> {
@@ -143,11 +117,7 @@ function parseManifest(text: string, file: string, read: (text: string) => unkno
   throw createManifestError(file);
 }
 
-async function fetchText(
-  url: URL,
-  { fetch }: RepositoryFilesSource,
-  signal: AbortSignal | undefined,
-): Promise<string | undefined> {
+async function fetchText(url: URL, fetch: Fetch, signal?: AbortSignal): Promise<string | undefined> {
   const limits = { fetch, what: "GitHub", timeoutMs: 15_000, bytes: 2 ** 20, redirects: "same-origin" } as const;
   const answer = await fetchDocument(url, limits, signal);
   if (answer.status === 404) return undefined;
@@ -156,9 +126,7 @@ async function fetchText(
 }
 
 function createManifestError(file: string): QmError {
-  return new QmError("invalid_arguments", `the repository's ${file} cannot be read`, {
-    hint: "Add the server by its command.",
-  });
+  return createInputError(`the repository's ${file} cannot be read`, "Add the server by its command.");
 }
 
 /** Runs `git ls-remote` without a shell and without password prompts. */
@@ -170,14 +138,11 @@ export function createGitLsRemote(env: Readonly<Record<string, string | undefine
       execFile("git", ["ls-remote", "--quiet", "--", url, ...refs], options, (failed, stdout) => {
         if (failed === null) return resolve(stdout);
         if (signal?.aborted) return reject(signal.reason);
-        const isAbsent = failed.code === "ENOENT";
-        reject(
-          new QmError("registry_failed", isAbsent ? "git is not installed" : `git cannot read ${quoteName(url)}`, {
-            hint: isAbsent
-              ? "Install git, or use a package registry."
-              : "Check that the repository exists and is public.",
-          }),
-        );
+        const [message, hint] =
+          failed.code === "ENOENT"
+            ? ["git is not installed", "Install git, or use a package registry."]
+            : [`git cannot read ${quoteName(url)}`, "Check that the repository exists and is public."];
+        reject(new QmError("registry_failed", message, { hint }));
       });
     });
 }

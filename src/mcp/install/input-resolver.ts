@@ -1,8 +1,8 @@
 import { toOneLine } from "../../core/display-text.ts";
-import { QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { createInputError } from "./input-error.ts";
 import type { MissingInput } from "./install-plan.ts";
 import {
   createLiteralText,
@@ -32,29 +32,15 @@ export interface InputSpec {
   readonly also?: readonly string[];
 }
 
-export interface InputResolverOptions {
-  readonly inputs: InstallInputs;
-  /** The name of the server here. */
-  readonly server: string;
-  readonly secrets: ReadonlySet<string>;
-}
+/** `server` is the name of the server here. */
+type InputResolverOptions = { inputs: InstallInputs; server: string; secrets: ReadonlySet<string> };
 
-/** Matches a server's inputs with the answers. */
-export interface InputResolver {
-  /** The value of an input. Undefined if it is optional and unset. A missing required value is recorded. */
-  value(input: InstallInput, asked: InputSpec): ReferenceText | undefined;
-  values(input: InstallInput, asked: InputSpec): readonly ReferenceText[];
-  getText(asked: Omit<InputSpec, "where">): string | undefined;
-  readonly found: ReadonlyMap<string, ReferenceText>;
-  readonly missing: readonly MissingInput[];
-  readonly warnings: readonly string[];
-  /** Throws `invalid_arguments` for an answer without an input. */
-  requireAllUsed(): void;
-}
+export type InputResolver = ReturnType<typeof createInputResolver>;
 
 const TEXT_LIMIT = 16_384;
 
-export function createInputResolver({ inputs, server, secrets }: InputResolverOptions): InputResolver {
+/** Matches a server's inputs with the answers. */
+export function createInputResolver({ inputs, server, secrets }: InputResolverOptions) {
   const missing = new Map<string, MissingInput>();
   const found = new Map<string, ReferenceText>();
   const warnings: string[] = [];
@@ -77,12 +63,7 @@ export function createInputResolver({ inputs, server, secrets }: InputResolverOp
     });
   }
 
-  function open(
-    input: InstallInput,
-    asked: InputSpec,
-    scope: InstallInputs,
-    isPart: boolean,
-  ): ReferenceText | undefined {
+  function open(input: InstallInput, asked: InputSpec, scope: InstallInputs, isPart: boolean) {
     const isSecret = isSecretInput(input, asked);
     const given = lookUp(asked, scope);
     if (given !== undefined) return checkInput(requireText(given, asked.key), input, asked.key, isSecret);
@@ -104,37 +85,34 @@ export function createInputResolver({ inputs, server, secrets }: InputResolverOp
   }
 
   function values(input: InstallInput, asked: InputSpec): readonly ReferenceText[] {
+    const { key, where } = asked;
     const items = parseList(lookUp(asked, inputs));
-    if (items === undefined) {
-      const one = value(input, asked);
-      return one === undefined ? [] : [one];
-    }
-    return items.flatMap((item) => {
-      const scope = isRecord(item) ? { ...inputs, ...item } : { ...inputs, [asked.key]: item };
-      const one = value(input, { key: asked.key, where: asked.where }, scope);
-      return one === undefined ? [] : [one];
-    });
+    const all = items?.map((item) =>
+      value(input, { key, where }, { ...inputs, ...(isRecord(item) ? item : { [key]: item }) }),
+    );
+    return (all ?? [value(input, asked)]).filter((text) => text !== undefined);
   }
 
   return {
     found,
     warnings,
-    value: (input, asked) => value(input, asked),
+    /** The value of an input. Undefined if it is optional and unset. A missing required value is recorded. */
+    value: (input: InstallInput, asked: InputSpec) => value(input, asked),
     values,
-    getText(asked) {
+    getText(asked: Omit<InputSpec, "where">) {
       const given = lookUp(asked, inputs);
       return given === undefined ? undefined : requireText(given, asked.key);
     },
-    get missing() {
+    get missing(): readonly MissingInput[] {
       return [...missing.values()];
     },
-    requireAllUsed() {
+    /** Throws `invalid_arguments` for an answer without an input. */
+    requireAllUsed(): void {
       const foreign = Object.keys(inputs).find((key) => !known.has(key));
       if (foreign === undefined) return;
       const asks = [...known].filter((key) => !key.includes("."));
-      throw new QmError("invalid_arguments", `it has no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, {
-        hint: asks.length === 0 ? "It has no inputs." : `It takes: ${asks.map(toOneLine).join(", ")}.`,
-      });
+      const hint = asks.length === 0 ? "It has no inputs." : `It takes: ${asks.map(toOneLine).join(", ")}.`;
+      throw createInputError(`it has no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, hint);
     },
   };
 }
@@ -149,21 +127,16 @@ function checkInput(given: string, input: ServerInput, key: string, isSecret: bo
   if (hasReference(text)) return text;
   const words = getLiteralText(text);
   if (input.choices !== undefined && input.choices.length > 0 && !input.choices.includes(words)) {
-    throw new QmError("invalid_arguments", `${quoteName(key)} cannot be ${quoteName(words)}`, {
-      hint: `Use one of: ${input.choices.map(toOneLine).join(", ")}.`,
-    });
+    const hint = `Use one of: ${input.choices.map(toOneLine).join(", ")}.`;
+    throw createInputError(`${quoteName(key)} cannot be ${quoteName(words)}`, hint);
   }
-  const fits = FORMATS.get(input.format ?? "");
+  const fits = getOwn(FORMATS, input.format ?? "");
   if (fits === undefined || fits.test(words)) return text;
-  throw new QmError("invalid_arguments", `${quoteName(key)} is ${quoteName(words)}, not a ${input.format}`, {
-    hint: input.format === "boolean" ? "Use true or false." : "Give digits.",
-  });
+  const hint = input.format === "boolean" ? "Use true or false." : "Give digits.";
+  throw createInputError(`${quoteName(key)} is ${quoteName(words)}, not a ${input.format}`, hint);
 }
 
-const FORMATS: ReadonlyMap<string, RegExp> = new Map([
-  ["number", /^-?\d+(?:\.\d+)?$/],
-  ["boolean", /^(?:true|false)$/],
-]);
+const FORMATS = { number: /^-?\d+(?:\.\d+)?$/, boolean: /^(?:true|false)$/ };
 
 function toMissingInput(input: ServerInput, { key, where }: InputSpec, secretName: string | undefined): MissingInput {
   const { description, choices, format, placeholder } = input;
@@ -183,9 +156,8 @@ function requireText(given: unknown, key: string): string {
   const isText = typeof given === "string" || typeof given === "number" || typeof given === "boolean";
   const text = isText ? String(given) : undefined;
   if (text !== undefined && text.length <= TEXT_LIMIT && !text.includes("\0")) return text;
-  throw new QmError("invalid_arguments", `${quoteName(key)} must be text of a reasonable length`, {
-    hint: "Use text. Only repeatable inputs take a list.",
-  });
+  const hint = "Use text. Only repeatable inputs take a list.";
+  throw createInputError(`${quoteName(key)} must be text of a reasonable length`, hint);
 }
 
 /** The items of a list, or of a list written as JSON. */

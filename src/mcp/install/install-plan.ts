@@ -8,10 +8,8 @@ import type { Launch } from "../server-spec.ts";
  */
 export function formatCommandLine(launch: Launch): string {
   if (launch.kind === "http") {
-    const headers = Object.entries(launch.headers).map(
-      ([name, value]) => `${escapeInvisible(name)}: ${escapeInvisible(value)}`,
-    );
-    return [escapeInvisible(launch.url), ...(headers.length === 0 ? [] : [`with ${headers.join(", ")}`])].join(" ");
+    const headers = Object.entries(launch.headers).map((pair) => pair.map(escapeInvisible).join(": "));
+    return `${escapeInvisible(launch.url)}${headers.length === 0 ? "" : ` with ${headers.join(", ")}`}`;
   }
   const env = Object.entries(launch.env).map(([name, value]) => `${escapeInvisible(name)}=${quoteWord(value)}`);
   const where = launch.cwd === undefined ? [] : [`(in ${quoteWord(launch.cwd)})`];
@@ -19,17 +17,14 @@ export function formatCommandLine(launch: Launch): string {
 }
 
 /** Whether a text has characters that most people cannot type or tell apart. */
-export function hasUnusualCharacters(text: string): boolean {
-  return /[^\t\n -~]/u.test(text);
-}
+export const hasUnusualCharacters = (text: string): boolean => /[^\t\n -~]/u.test(text);
 
 // Excludes every character that could look like the end of an argument. `${` of a reference is allowed.
 const BARE = /^[\p{L}\p{N}_@%+=:,./~^?#!${}[\]-]+$/u;
 
 function quoteWord(text: string): string {
-  return BARE.test(text) && escapeInvisible(text) === text
-    ? text
-    : `"${escapeInvisible(text.replace(/["\\]/g, "\\$&"))}"`;
+  if (BARE.test(text) && escapeInvisible(text) === text) return text;
+  return `"${escapeInvisible(text.replace(/["\\]/g, "\\$&"))}"`;
 }
 
 /** Visible letters and digits of every script, and otherwise only ASCII. */
@@ -51,7 +46,6 @@ export interface BundleFile {
 
 /** A required value that was not provided. */
 export interface MissingInput {
-  /** The key of the input. */
   readonly key: string;
   readonly where: "env" | "argument" | "header" | "variable";
   readonly secret: boolean;

@@ -1,6 +1,6 @@
-import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { Launch } from "../server-spec.ts";
+import { createInputError } from "./input-error.ts";
 import type { InstallInputs } from "./input-resolver.ts";
 import { type InstallPlan, sealPlan } from "./install-plan.ts";
 import { checkArguments, checkPairs, checkWord, requireHttpUrl, requireServerName } from "./launch-input.ts";
@@ -23,21 +23,18 @@ interface LocalServerRequest {
 /** Plans a local command or the URL of a server. */
 export function planLocal(request: LocalServerRequest): InstallPlan {
   const { name, command, url } = request;
-  if ((command === undefined) === (url === undefined)) {
-    throw new QmError("invalid_arguments", "a server is either a command or a URL", { hint: "Use one of them." });
-  }
+  if ((command === undefined) === (url === undefined))
+    throw createInputError("a server is either a command or a URL", "Use one of them.");
   const launch = command === undefined ? createRemoteLaunch(request) : createProgramLaunch(command, request);
-  const isWhole = launch.kind === "http" && URL.canParse(launch.url);
+  const isHttp = launch.kind === "http";
+  const runnerWarnings = isHttp ? [] : getRunnerWarnings(launch.command, launch.args);
   return sealPlan({
     name: requireServerName(name),
     launch,
-    source: launch.kind === "http" ? "url" : "local",
-    hosts: isWhole ? [new URL(launch.url).host] : [],
+    source: isHttp ? "url" : "local",
+    hosts: isHttp && URL.canParse(launch.url) ? [new URL(launch.url).host] : [],
     missing: [],
-    warnings: [
-      ...(launch.kind === "stdio" ? getRunnerWarnings(launch.command, launch.args) : []),
-      ...getLaunchWarnings(launch),
-    ],
+    warnings: [...runnerWarnings, ...getLaunchWarnings(launch)],
   });
 }
 
@@ -49,21 +46,14 @@ function createRemoteLaunch({ url = "", headers = {} }: LocalServerRequest): Lau
 
 function createProgramLaunch(text: string, { args = [], env = {}, cwd }: LocalServerRequest): Launch {
   const command = checkWord(text, "command");
-  if (command.trim() === "")
-    throw new QmError("invalid_arguments", "the command is empty", { hint: "Name a program." });
+  if (command.trim() === "") throw createInputError("the command is empty", "Name a program.");
   // Otherwise the whole text would be taken as a program name, and fail only at the start.
   if (args.length === 0 && /^\s*[\w.-]+\s+\S/.test(command)) {
-    throw new QmError("invalid_arguments", `${quoteName(command)} combines a program and its arguments`, {
-      hint: "Pass the program as the command and each argument as an item of args: no shell splits them.",
-    });
+    const hint = "Pass the program as the command and each argument as an item of args: no shell splits them.";
+    throw createInputError(`${quoteName(command)} combines a program and its arguments`, hint);
   }
-  return {
-    kind: "stdio",
-    command,
-    args: checkArguments(args),
-    env: checkPairs(env, "env"),
-    ...(cwd === undefined ? {} : { cwd: checkWord(cwd, "cwd") }),
-  };
+  const launch = { kind: "stdio", command, args: checkArguments(args), env: checkPairs(env, "env") } as const;
+  return cwd === undefined ? launch : { ...launch, cwd: checkWord(cwd, "cwd") };
 }
 
 /** A package without a version may change at any time. */
@@ -74,21 +64,18 @@ function getRunnerWarnings(command: string, args: readonly string[]): readonly s
   const name = runner === "uvx" ? (spec.split(/==|@/)[0] ?? spec) : spec.replace(/(?<=.)@.*$/, "");
   const version = spec.slice(name.length).replace(/^(?:==|@)/, "");
   const isExact = /^v?\d[\w.+-]*$/.test(version);
-  return [
-    ...(isExact ? [] : [`${name} has no exact version: the code can change between starts`]),
-    ...getLookalikeWarnings(name),
-  ];
+  const pinWarnings = isExact ? [] : [`${name} has no exact version: the code can change between starts`];
+  return [...pinWarnings, ...getLookalikeWarnings(name)];
 }
 
+type RegistryRequest = {
+  readonly id: string;
+  readonly version?: string | undefined;
+  readonly inputs: InstallInputs;
+} & Pick<RegistryPlanOptions, "name" | "choose">;
+
 export type InstallPlanRequest =
-  | {
-      readonly from: "registry";
-      readonly id: string;
-      readonly version?: string | undefined;
-      readonly name?: string | undefined;
-      readonly choose?: string | undefined;
-      readonly inputs: InstallInputs;
-    }
+  | ({ readonly from: "registry" } & RegistryRequest)
   | ({ readonly from: "package" } & PackageRequest)
   | ({ readonly from: "local" } & LocalServerRequest);
 
@@ -105,17 +92,11 @@ export function createInstallPlanner(
 ): (request: InstallPlanRequest, signal?: AbortSignal) => Promise<InstallPlan> {
   const { registry, secretNames } = options;
   return async (request, signal) => {
-    switch (request.from) {
-      case "local":
-        return planLocal(request);
-      case "package":
-        return planFromPackage(request, options, signal);
-      case "registry": {
-        const { id, version, name, choose, inputs } = request;
-        const entry = await registry.get(id, { version, signal });
-        const secrets = new Set(await secretNames());
-        return planFromRegistry(entry, inputs, { ...options, registry: registry.url, secrets, name, choose }, signal);
-      }
-    }
+    if (request.from === "local") return planLocal(request);
+    if (request.from === "package") return planFromPackage(request, options, signal);
+    const { id, version, name, choose, inputs } = request;
+    const entry = await registry.get(id, { version, signal });
+    const secrets = new Set(await secretNames());
+    return planFromRegistry(entry, inputs, { ...options, registry: registry.url, secrets, name, choose }, signal);
   };
 }

@@ -1,5 +1,6 @@
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 import {
   formatReferenceText,
   getLiteralText,
@@ -61,9 +62,8 @@ export function checkArguments(args: readonly string[]): readonly string[] {
     const key = `argument ${at + 1}`;
     const text = parseCheckedText(arg, key);
     const before = args[at - 1] ?? "";
-    const isSecretOption = (name: string): boolean =>
-      name.startsWith("-") && !arg.startsWith("-") && isLikelySecretName(name);
-    requireReference(text, key, isSecretOption(before));
+    const isOptionValue = before.startsWith("-") && !arg.startsWith("-");
+    requireReference(text, key, isOptionValue && isLikelySecretName(before));
     const [, name, value] = /^(-[^=\s]+)=(.+)$/s.exec(arg) ?? [];
     if (name !== undefined && value !== undefined)
       requireReference(parseReferenceText(value, key), name, isLikelySecretName(name));
@@ -80,11 +80,8 @@ export function checkWord(text: string, key: string): string {
 
 /** A header value must not have line breaks, which would create a second header. */
 export function formatPairValue(text: ReferenceText, key: string, where: KeyKind): string {
-  if (where === "header" && /[\r\n]/.test(getLiteralText(text))) {
-    throw new QmError("invalid_arguments", `the header ${quoteName(key)} contains a line break`, {
-      hint: "Write it on one line.",
-    });
-  }
+  if (where === "header" && /[\r\n]/.test(getLiteralText(text)))
+    throw createInputError(`the header ${quoteName(key)} contains a line break`, "Write it on one line.");
   return formatReferenceText(text, key);
 }
 
@@ -92,9 +89,8 @@ export function requireKey(name: string, where: KeyKind): void {
   const fits = where === "env" ? /^[A-Za-z_][A-Za-z0-9_]*$/ : /^[A-Za-z0-9-]+$/;
   if (name.length <= 200 && fits.test(name) && name !== "__proto__") return;
   const what = where === "env" ? "variable" : "header";
-  throw new QmError("invalid_arguments", `${quoteName(name)} is not the name of a ${what}`, {
-    hint: "Use letters and digits, such as API_KEY for a variable and X-API-Key for a header.",
-  });
+  const hint = "Use letters and digits, such as API_KEY for a variable and X-API-Key for a header.";
+  throw createInputError(`${quoteName(name)} is not the name of a ${what}`, hint);
 }
 
 /** Checks an http(s) URL without a password. It may contain placeholders such as `<tenant>`. */
@@ -104,9 +100,8 @@ export function requireHttpUrl(url: string): void {
   const isPlain = parsed !== undefined && parsed.username === "" && parsed.password === "";
   if (isPlain && /^https?:$/.test(parsed.protocol)) return;
   const shown = url.replace(/\/\/[^/?#]*@/, "//");
-  throw new QmError("invalid_arguments", `${quoteName(shown)} is not the address of a server`, {
-    hint: "Use an https URL without a user name and password.",
-  });
+  const hint = "Use an https URL without a user name and password.";
+  throw createInputError(`${quoteName(shown)} is not the address of a server`, hint);
 }
 
 function parseCheckedText(text: string, key: string): ReferenceText {
@@ -114,7 +109,6 @@ function parseCheckedText(text: string, key: string): ReferenceText {
     const given = parseReferenceText(text, key);
     if (hasReference(given) || getLiteralText(given).length > 0 || text === "") return given;
   }
-  throw new QmError("invalid_arguments", `${quoteName(key)} must be text of a reasonable length`, {
-    hint: `Use at most ${TEXT_LIMIT} characters.`,
-  });
+  const hint = `Use at most ${TEXT_LIMIT} characters.`;
+  throw createInputError(`${quoteName(key)} must be text of a reasonable length`, hint);
 }

@@ -13,20 +13,16 @@ const REFERENCE = /(?<!\$)\$\{(?:secret|env):[A-Za-z_][A-Za-z0-9_]*\}/;
 export function getLaunchWarnings(launch: Launch): readonly string[] {
   if (launch.kind === "http") return [...getUrlWarnings(launch.url), ...getCharacterWarnings([launch.url])];
   const { command, args } = launch;
-  const argv = [command, ...args];
   const program = basename(command.replaceAll("\\", "/"));
-  return [
-    ...(SHELLS.test(program) ? [`it starts a shell (${toOneLine(program)}), which can run anything`] : []),
-    ...(/^(?:sudo|doas|su)$/.test(program) ? ["it runs with another user's rights"] : []),
-    ...(args.some((arg) => METACHARACTERS.test(arg))
-      ? ["an argument contains shell characters; no shell interprets them"]
-      : []),
-    ...(args.some((arg) => REFERENCE.test(arg))
-      ? ["a secret is passed on the command line, where other programs on this machine can see it"]
-      : []),
-    ...(/^(?:docker|podman)(?:\.exe)?$/.test(program) ? getContainerWarnings(launch) : []),
-    ...getCharacterWarnings(argv),
-  ];
+  const found: string[] = [];
+  if (SHELLS.test(program)) found.push(`it starts a shell (${toOneLine(program)}), which can run anything`);
+  if (/^(?:sudo|doas|su)$/.test(program)) found.push("it runs with another user's rights");
+  if (args.some((arg) => METACHARACTERS.test(arg)))
+    found.push("an argument contains shell characters; no shell interprets them");
+  if (args.some((arg) => REFERENCE.test(arg)))
+    found.push("a secret is passed on the command line, where other programs on this machine can see it");
+  if (/^(?:docker|podman)(?:\.exe)?$/.test(program)) found.push(...getContainerWarnings(launch));
+  return [...found, ...getCharacterWarnings([command, ...args])];
 }
 
 function getUrlWarnings(text: string): readonly string[] {
@@ -62,11 +58,7 @@ function getMountWarnings(value: string): readonly string[] {
   if (/docker\.sock$/.test(source)) return ["the container can control Docker: it can do everything on this machine"];
   const isAll =
     /^(?:[/\\~]|[A-Za-z]:[/\\]?)$/.test(source) || /^\/(?:etc|home|root|usr|var|proc|sys|dev)\/?$/.test(source);
-  return [
-    isAll
-      ? `the container can read all of ${toOneLine(source)}`
-      : `the container can read the folder ${toOneLine(source)}`,
-  ];
+  return [`the container can read ${isAll ? "all of" : "the folder"} ${toOneLine(source)}`];
 }
 
 function splitOption(arg: string): readonly [string, string | undefined] {
@@ -77,26 +69,14 @@ function splitOption(arg: string): readonly [string, string | undefined] {
 /** Well-known packages that attackers imitate. */
 const OFFICIAL_SERVERS =
   "everything filesystem github gitlab google-maps memory postgres puppeteer redis sequential-thinking slack brave-search";
+const SCOPED_PACKAGES =
+  "@playwright/mcp @notionhq/notion-mcp-server @supabase/mcp-server-supabase @upstash/context7-mcp @sentry/mcp-server @stripe/mcp";
+const OTHER_PACKAGES =
+  "airtable-mcp-server chrome-devtools-mcp firecrawl-mcp mcp-remote tavily-mcp awslabs.aws-documentation-mcp-server mcp-server-fetch mcp-server-git mcp-server-time mcp-server-sqlite mcp-atlassian mcp/filesystem";
 const KNOWN_PACKAGES = [
   ...OFFICIAL_SERVERS.split(" ").map((name) => `@modelcontextprotocol/server-${name}`),
-  "@playwright/mcp",
-  "@notionhq/notion-mcp-server",
-  "@supabase/mcp-server-supabase",
-  "@upstash/context7-mcp",
-  "@sentry/mcp-server",
-  "@stripe/mcp",
-  "airtable-mcp-server",
-  "chrome-devtools-mcp",
-  "firecrawl-mcp",
-  "mcp-remote",
-  "tavily-mcp",
-  "awslabs.aws-documentation-mcp-server",
-  "mcp-server-fetch",
-  "mcp-server-git",
-  "mcp-server-time",
-  "mcp-server-sqlite",
-  "mcp-atlassian",
-  "mcp/filesystem",
+  ...SCOPED_PACKAGES.split(" "),
+  ...OTHER_PACKAGES.split(" "),
 ];
 
 /** Warns about a package or owner that differs from a well-known one by a single letter. */
@@ -107,11 +87,9 @@ export function getLookalikeWarnings(identifier: string): readonly string[] {
   if (near !== undefined) return [`${toOneLine(identifier)} is similar to, but not, the well-known ${near}`];
   const scope = readScope(name);
   const owners = KNOWN_PACKAGES.flatMap((known) => readScope(known) ?? []);
-  const owner =
-    scope === undefined || owners.includes(scope) ? undefined : owners.find((one) => editDistance(scope, one, 1) === 1);
-  return owner === undefined ? [] : [`${toOneLine(scope ?? "")} is similar to, but not, the well-known ${owner}`];
+  if (scope === undefined || owners.includes(scope)) return [];
+  const owner = owners.find((one) => editDistance(scope, one, 1) === 1);
+  return owner === undefined ? [] : [`${toOneLine(scope)} is similar to, but not, the well-known ${owner}`];
 }
 
-function readScope(name: string): string | undefined {
-  return /^(@[^/]{6,})\//.exec(name)?.[1];
-}
+const readScope = (name: string): string | undefined => /^(@[^/]{6,})\//.exec(name)?.[1];

@@ -1,70 +1,38 @@
-import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
-import type { InputResolver } from "./input-resolver.ts";
+import { createInputError } from "./input-error.ts";
+import type { InputResolver, InputSpec } from "./input-resolver.ts";
 import { isPinned, requireIdentifier, requireVersion, resolvePackageImage } from "./package-names.ts";
 import { getLiteralText, type ReferenceText } from "./reference-text.ts";
 import type { PackageArgument, ServerPackage } from "./server-json.ts";
 
 /** Turns the arguments of a server.json into command line items. A named argument is two items. */
-export function buildPackageArguments(
-  args: readonly PackageArgument[],
-  answers: InputResolver,
-): readonly ReferenceText[] {
-  return args.flatMap((argument, at) =>
-    argument.type === "named" && argument.name !== undefined
-      ? buildNamed({ ...argument, name: argument.name }, answers)
-      : buildPositional(argument, answers, at),
-  );
-}
-
-function buildPositional(argument: PackageArgument, answers: InputResolver, at: number): readonly ReferenceText[] {
-  const asked = { key: argument.valueHint ?? argument.name ?? `argument_${at + 1}`, where: "argument" } as const;
-  if (argument.isRepeated) return answers.values(argument, asked);
-  const text = answers.value(argument, asked);
-  return text === undefined ? [] : [text];
-}
-
-function buildNamed(
-  argument: PackageArgument & { readonly name: string },
-  answers: InputResolver,
-): readonly ReferenceText[] {
-  const { name } = argument;
-  const also = [name.replace(/^-+/, "")];
-  if (isSwitch(argument)) return answers.getText({ key: name, also }) === "false" ? [] : [[name]];
-  const asked = { key: name, where: "argument", also } as const;
-  const one = argument.isRepeated ? undefined : answers.value(argument, asked);
-  const values = argument.isRepeated ? answers.values(argument, asked) : one === undefined ? [] : [one];
-  return values.flatMap((value): ReferenceText[] => [[name], value]);
+export function buildPackageArguments(args: readonly PackageArgument[], answers: InputResolver): Texts {
+  const read = (argument: PackageArgument, asked: InputSpec): Texts => {
+    if (argument.isRepeated) return answers.values(argument, asked);
+    const text = answers.value(argument, asked);
+    return text === undefined ? [] : [text];
+  };
+  return args.flatMap((argument, at): Texts => {
+    const { type, name, valueHint } = argument;
+    if (type !== "named" || name === undefined)
+      return read(argument, { key: valueHint ?? name ?? `argument_${at + 1}`, where: "argument" });
+    const also = [name.replace(/^-+/, "")];
+    if (isSwitch(argument)) return answers.getText({ key: name, also }) === "false" ? [] : [[name]];
+    return read(argument, { key: name, where: "argument", also }).flatMap((value) => [[name], value]);
+  });
 }
 
 /** A flag without a value. It is present unless the answer is `false`. */
-function isSwitch({
-  value,
-  default: preset,
-  placeholder,
-  choices,
-  valueHint,
-  format,
-  variables,
-}: PackageArgument): boolean {
+function isSwitch({ format, ...argument }: PackageArgument): boolean {
+  const { value, default: preset, placeholder, choices, valueHint, variables } = argument;
   const takes = [value, preset, placeholder, choices, valueHint, variables].some((part) => part !== undefined);
   return !takes && (format === undefined || format === "boolean");
 }
 
-interface PackageCommand {
-  readonly command: string;
-  readonly args: readonly ReferenceText[];
-  readonly hosts: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-interface PackageCommandParts {
-  readonly runtime: readonly ReferenceText[];
-  readonly own: readonly ReferenceText[];
-  /** Variables that a container must be given explicitly. */
-  readonly env: readonly string[];
-}
-
+type Texts = readonly ReferenceText[];
+type PackageCommand = { args: Texts; readonly hosts: readonly string[]; readonly warnings: readonly string[] };
+/** `env` names the variables that a container must be given explicitly. */
+type PackageCommandParts = { readonly runtime: Texts; readonly own: Texts; readonly env: readonly string[] };
 type Builder = (pkg: ServerPackage, parts: PackageCommandParts) => PackageCommand;
 
 /** Registry types and the programs that can run their packages. */
@@ -75,9 +43,7 @@ const runners: ReadonlyMap<string, { readonly commands: readonly string[]; reado
   ["nuget", { commands: ["dnx"], build: dnx }],
 ]);
 
-export function isRunnable(registryType: string): boolean {
-  return runners.has(registryType);
-}
+export const isRunnable = (registryType: string): boolean => runners.has(registryType);
 
 /** Chooses the program that runs a package. Ignores a hint that does not fit the registry type. */
 export function getPackageRunner({ registryType, runtimeHint }: ServerPackage): string | undefined {
@@ -85,13 +51,12 @@ export function getPackageRunner({ registryType, runtimeHint }: ServerPackage): 
   return commands?.find((command) => command === runtimeHint) ?? commands?.[0];
 }
 
-export function buildPackageCommand(pkg: ServerPackage, parts: PackageCommandParts): PackageCommand {
+export function buildPackageCommand(pkg: ServerPackage, parts: PackageCommandParts) {
   const build = runners.get(pkg.registryType)?.build;
   const command = getPackageRunner(pkg);
   if (build === undefined || command === undefined) {
-    throw new QmError("invalid_arguments", `packages of type ${quoteName(pkg.registryType)} are not supported`, {
-      hint: `Supported: ${[...runners.keys(), "mcpb"].join(", ")}. Choose another package, or add its command.`,
-    });
+    const hint = `Supported: ${[...runners.keys(), "mcpb"].join(", ")}. Choose another package, or add its command.`;
+    throw createInputError(`packages of type ${quoteName(pkg.registryType)} are not supported`, hint);
   }
   const built = build(pkg, parts);
   const ignored = pkg.runtimeHint !== undefined && pkg.runtimeHint !== command;
@@ -104,19 +69,16 @@ function npx(pkg: ServerPackage, { runtime, own }: PackageCommandParts): Package
   const from = base.isUsual ? [] : [[`--registry=${base.url}`]];
   const spec = `${requireIdentifier(pkg, "npm")}${formatVersion(pkg, "@")}`;
   const args = [...omitArguments(runtime, ["-y", "--yes"]), ...from, ["-y"], [spec], ...own];
-  return { command: "npx", args, hosts: [base.host], warnings: [...base.warnings, ...getPinWarnings(pkg)] };
+  return { args, hosts: [base.host], warnings: [...base.warnings, ...getPinWarnings(pkg)] };
 }
 
 function uvx(pkg: ServerPackage, { runtime, own }: PackageCommandParts): PackageCommand {
   const base = resolveBaseUrl(pkg, "pypi.org");
   const from = base.isUsual ? [] : [["--default-index"], [`${base.url.replace(/\/+$/, "")}/simple`]];
   const spec = `${requireIdentifier(pkg, "pypi")}${formatVersion(pkg, "==")}`;
-  return {
-    command: "uvx",
-    args: [...runtime, ...from, [spec], ...own],
-    hosts: base.isUsual ? ["pypi.org", "files.pythonhosted.org"] : [base.host],
-    warnings: [...base.warnings, ...getPinWarnings(pkg)],
-  };
+  const args = [...runtime, ...from, [spec], ...own];
+  const hosts = base.isUsual ? ["pypi.org", "files.pythonhosted.org"] : [base.host];
+  return { args, hosts, warnings: [...base.warnings, ...getPinWarnings(pkg)] };
 }
 
 function dnx(pkg: ServerPackage, { runtime, own }: PackageCommandParts): PackageCommand {
@@ -125,7 +87,7 @@ function dnx(pkg: ServerPackage, { runtime, own }: PackageCommandParts): Package
   const spec = `${requireIdentifier(pkg, "nuget")}${formatVersion(pkg, "@")}`;
   const rest = own.length === 0 ? [] : [["--"], ...own];
   const args = [...omitArguments(runtime, ["--yes", "-y"]), ...from, [spec], ["--yes"], ...rest];
-  return { command: "dnx", args, hosts: [base.host], warnings: [...base.warnings, ...getPinWarnings(pkg)] };
+  return { args, hosts: [base.host], warnings: [...base.warnings, ...getPinWarnings(pkg)] };
 }
 
 function container(pkg: ServerPackage, { runtime, own, env }: PackageCommandParts): PackageCommand {
@@ -133,11 +95,11 @@ function container(pkg: ServerPackage, { runtime, own, env }: PackageCommandPart
   const flags = omitArguments(runtime, ["run", "-i", "--interactive", "--rm"]);
   const forwarded = env.flatMap((name): ReferenceText[] => [["-e"], [name]]);
   const args = [["run"], ["-i"], ["--rm"], ...flags, ...forwarded, [image], ...own];
-  return { command: "docker", args, hosts: [host], warnings };
+  return { args, hosts: [host], warnings };
 }
 
 /** Arguments that the command already has, although some entries repeat them. */
-function omitArguments(args: readonly ReferenceText[], words: readonly string[]): readonly ReferenceText[] {
+function omitArguments(args: Texts, words: readonly string[]): Texts {
   return args.filter((arg) => !words.includes(getLiteralText(arg)));
 }
 
@@ -156,9 +118,8 @@ function resolveBaseUrl({ registryBaseUrl }: ServerPackage, ...usual: readonly s
     return { isUsual: true, host: first, url: "", warnings: [] };
   const url = URL.canParse(registryBaseUrl) ? new URL(registryBaseUrl) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== "") {
-    throw new QmError("invalid_arguments", `its package comes from ${quoteName(registryBaseUrl)}, which is not a URL`, {
-      hint: "Choose another package, or add its command.",
-    });
+    const hint = "Choose another package, or add its command.";
+    throw createInputError(`its package comes from ${quoteName(registryBaseUrl)}, which is not a URL`, hint);
   }
   const isUsual = usual.includes(url.hostname);
   const warnings = isUsual ? [] : [`its package does not come from ${first} but from ${url.host}`];

@@ -1,6 +1,6 @@
-import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 import type { ServerPackage } from "./server-json.ts";
 
 interface ContainerImage {
@@ -21,18 +21,12 @@ const IMAGE_PATTERN = new RegExp(
 export function parseImage(text: string): ContainerImage {
   const match = text.length <= 512 ? IMAGE_PATTERN.exec(text) : null;
   if (match === null) {
-    throw new QmError("invalid_arguments", `${quoteName(text)} is not the name of an image`, {
-      hint: "Include a tag or digest, such as ghcr.io/owner/name:1.2.3.",
-    });
+    const hint = "Include a tag or digest, such as ghcr.io/owner/name:1.2.3.";
+    throw createInputError(`${quoteName(text)} is not the name of an image`, hint);
   }
   const [, first, , tag, digest] = match;
   const isHost = first !== undefined && (/[.:]/.test(first) || first === "localhost");
-  return omitUndefined({
-    image: text,
-    host: isHost ? first : "docker.io",
-    tag,
-    digest,
-  });
+  return omitUndefined({ image: text, host: isHost ? first : "docker.io", tag, digest });
 }
 
 /** The image of a package. Old entries store version and registry separately. */
@@ -70,17 +64,14 @@ const PACKAGE_NAME_LIMIT = 214;
 /** Throws `invalid_arguments`. */
 export function requireIdentifier({ identifier }: { identifier: string }, kind: keyof typeof IDENTIFIERS): string {
   if (identifier.length <= PACKAGE_NAME_LIMIT && IDENTIFIERS[kind].test(identifier)) return identifier;
-  throw new QmError("invalid_arguments", `${quoteName(identifier)} is not the name of a package of ${kind}`, {
-    hint: "Check the name in the registry.",
-  });
+  const hint = "Check the name in the registry.";
+  throw createInputError(`${quoteName(identifier)} is not the name of a package of ${kind}`, hint);
 }
 
 /** A version or range in the syntax of the runner. */
 export function requireVersion(version: string): string {
   if (version.length <= PACKAGE_NAME_LIMIT && VERSION.test(version)) return version;
-  throw new QmError("invalid_arguments", `${quoteName(version)} is not a version`, {
-    hint: "Use an exact version, such as 1.2.3.",
-  });
+  throw createInputError(`${quoteName(version)} is not a version`, "Use an exact version, such as 1.2.3.");
 }
 
 /** Whether it names exactly one version. */

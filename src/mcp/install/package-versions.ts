@@ -10,6 +10,7 @@ import {
   parseJsonDocument,
   requireSafeUrl,
 } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 import { isPinned, requireIdentifier, requireVersion } from "./package-names.ts";
 
 export interface PinnedPackage {
@@ -21,13 +22,8 @@ export interface PinnedPackage {
   readonly warnings: readonly string[];
 }
 
-export interface VersionSource {
-  readonly fetch: Fetch;
-  /** The URL of the registry or a mirror. */
-  readonly url: string;
-}
-
-const FETCH_LIMITS = { timeoutMs: 15_000, bytes: 32 * 2 ** 20, redirects: "same-origin" } as const;
+/** `url` is the URL of the registry or a mirror. */
+type VersionSource = { readonly fetch: Fetch; readonly url: string };
 
 /** Resolves a tag, or the latest version, of an npm package. Throws `not_found` and `registry_failed`. */
 export async function resolveNpmVersion(
@@ -39,31 +35,19 @@ export async function resolveNpmVersion(
   const name = requireIdentifier({ identifier }, "npm");
   const tag = wanted === undefined || wanted === "" ? "latest" : requireVersion(wanted);
   requireNoRange(tag);
-  const base = requireSafeUrl(url, "the npm registry");
-  const path = name.split("/").map(encodeURIComponent).join("/").replace("%40", "@");
-  const found = await fetchFacts(
-    appendUrlPath(base, `${path}/${encodeURIComponent(tag)}`),
-    "the npm registry",
-    fetch,
-    signal,
-  );
+  const what = "the npm registry";
+  const path = [...name.split("/"), tag].map(encodeURIComponent).join("/").replace("%40", "@");
+  const found = await fetchFacts(appendUrlPath(requireSafeUrl(url, what), path), what, fetch, signal);
   const version = found?.version;
   if (found === undefined || typeof version !== "string" || !isPinned(version))
     throw createUnknownPackageError("npm", name, wanted);
   const scripts = isRecord(found.scripts) ? found.scripts : {};
   const runs = ["preinstall", "install", "postinstall"].filter((script) => typeof scripts[script] === "string");
-  return {
-    name,
-    version,
-    ...toDescription(found.description),
-    programs: listPrograms(name, found.bin),
-    warnings: [
-      ...(typeof found.deprecated === "string"
-        ? [`${name} ${version} is deprecated: ${quoteName(found.deprecated)}`]
-        : []),
-      ...(runs.length === 0 ? [] : [`installing it runs its own scripts (${runs.join(", ")})`]),
-    ],
-  };
+  const warnings: string[] = [];
+  const { deprecated } = found;
+  if (typeof deprecated === "string") warnings.push(`${name} ${version} is deprecated: ${quoteName(deprecated)}`);
+  if (runs.length > 0) warnings.push(`installing it runs its own scripts (${runs.join(", ")})`);
+  return { name, version, ...toDescription(found.description), programs: listPrograms(name, found.bin), warnings };
 }
 
 /** The same for PyPI. */
@@ -76,32 +60,20 @@ export async function resolvePypiVersion(
   const name = requireIdentifier({ identifier }, "pypi");
   const version = wanted === undefined || wanted === "" || wanted === "latest" ? undefined : requireVersion(wanted);
   if (version !== undefined) requireNoRange(version);
-  const base = requireSafeUrl(url, "PyPI");
   const [plainName = name] = name.split("[", 1);
-  const path = ["pypi", plainName, ...(version === undefined ? [] : [version]), "json"]
-    .map(encodeURIComponent)
-    .join("/");
-  const found = await fetchFacts(appendUrlPath(base, path), "PyPI", fetch, signal);
+  const parts = ["pypi", plainName, ...(version === undefined ? [] : [version]), "json"];
+  const address = appendUrlPath(requireSafeUrl(url, "PyPI"), parts.map(encodeURIComponent).join("/"));
+  const found = await fetchFacts(address, "PyPI", fetch, signal);
   const info = isRecord(found?.info) ? found.info : undefined;
   if (typeof info?.version !== "string" || !isPinned(info.version))
     throw createUnknownPackageError("PyPI", name, wanted);
-  return {
-    name,
-    version: info.version,
-    ...toDescription(info.summary),
-    programs: [],
-    warnings: info.yanked === true ? [`${name} ${info.version} was withdrawn by its publisher`] : [],
-  };
+  const warnings = info.yanked === true ? [`${name} ${info.version} was withdrawn by its publisher`] : [];
+  return { name, version: info.version, ...toDescription(info.summary), programs: [], warnings };
 }
 
 /** Undefined for 404. */
-async function fetchFacts(
-  url: URL,
-  what: string,
-  fetch: Fetch,
-  signal: AbortSignal | undefined,
-): Promise<Record<string, unknown> | undefined> {
-  const limits = { ...FETCH_LIMITS, fetch, what };
+async function fetchFacts(url: URL, what: string, fetch: Fetch, signal?: AbortSignal) {
+  const limits = { fetch, what, timeoutMs: 15_000, bytes: 32 * 2 ** 20, redirects: "same-origin" } as const;
   const answer = await fetchDocument(url, limits, signal);
   if (answer.status === 404) return undefined;
   if (answer.status !== 200) throw createStatusError(url, limits, answer);
@@ -121,14 +93,12 @@ function toDescription(text: unknown): { readonly description?: string } {
 
 function requireNoRange(version: string): void {
   if (isPinned(version) || /^[a-z][\w.-]*$/i.test(version)) return;
-  throw new QmError("invalid_arguments", `${quoteName(version)} matches more than one version`, {
-    hint: "Use an exact version, such as 1.2.3, or omit it for the latest.",
-  });
+  const hint = "Use an exact version, such as 1.2.3, or omit it for the latest.";
+  throw createInputError(`${quoteName(version)} matches more than one version`, hint);
 }
 
 function createUnknownPackageError(where: string, name: string, version: string | undefined): QmError {
   const which = version === undefined || version === "" ? "" : ` of version ${quoteName(version)}`;
-  return new QmError("not_found", `${where} has no package ${quoteName(name)}${which}`, {
-    hint: "Check the spelling, or search the MCP registry.",
-  });
+  const hint = "Check the spelling, or search the MCP registry.";
+  return new QmError("not_found", `${where} has no package ${quoteName(name)}${which}`, { hint });
 }

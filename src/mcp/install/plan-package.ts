@@ -1,14 +1,9 @@
-import { QmError } from "../../core/errors.ts";
+import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { StdioLaunch } from "../server-spec.ts";
 import type { Fetch } from "./fetch-document.ts";
-import {
-  fetchRepositoryManifest,
-  type LsRemote,
-  parseRepository,
-  type RepositoryLocation,
-  resolveCommit,
-} from "./github.ts";
+import { fetchRepositoryManifest, type LsRemote, parseRepository, resolveCommit } from "./github.ts";
+import { createInputError } from "./input-error.ts";
 import { type InstallPlan, type InstallPlanDraft, sealPlan } from "./install-plan.ts";
 import { checkArguments, checkPairs, requireServerName, toLocalName } from "./launch-input.ts";
 import { getLaunchWarnings, getLookalikeWarnings } from "./launch-warnings.ts";
@@ -35,21 +30,10 @@ export interface PackagePlanOptions {
   readonly lsRemote: LsRemote;
 }
 
-const NPM = "https://registry.npmjs.org";
-const PYPI = "https://pypi.org";
-const GITHUB_FILES = "https://raw.githubusercontent.com";
-
-type CheckedRequest = PackageRequest & {
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-};
-type PackageDraft = Pick<InstallPlanDraft, "source" | "hosts" | "warnings"> & {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly version: string;
-  readonly description?: string;
-  readonly of: string;
-};
+type CheckedRequest = PackageRequest & Required<Pick<StdioLaunch, "args" | "env">>;
+type PackageDraft = Pick<InstallPlanDraft, "source" | "hosts" | "warnings" | "description"> &
+  Pick<StdioLaunch, "command" | "args"> & { readonly version: string; readonly of: string };
+type Draft = (given: CheckedRequest, deps: PackagePlanOptions, signal?: AbortSignal) => Promise<PackageDraft>;
 
 /** Plans a package and pins its version: the latest one is looked up and written down. */
 export async function planFromPackage(
@@ -57,47 +41,22 @@ export async function planFromPackage(
   deps: PackagePlanOptions,
   signal?: AbortSignal,
 ): Promise<InstallPlan> {
-  const args = checkArguments(request.args ?? []);
-  const env = checkPairs(request.env ?? {}, "env");
-  const given = { ...request, args, env };
-  const { command, of, ...drafted } = await draftPackage(given, deps, signal);
-  const launch: StdioLaunch = { kind: "stdio", command, args: drafted.args, env };
+  const given = { ...request, args: checkArguments(request.args ?? []), env: checkPairs(request.env ?? {}, "env") };
+  const draft = { npm: draftNpm, pypi: draftPypi, docker: draftDocker, github: draftGithub }[request.kind];
+  const { command, args, of, ...facts } = await draft(given, deps, signal);
+  const launch: StdioLaunch = { kind: "stdio", command, args, env: given.env };
   return sealPlan({
     name: request.name === undefined ? toLocalName(of) : requireServerName(request.name),
     launch,
-    version: drafted.version,
-    source: drafted.source,
-    ...(drafted.description === undefined ? {} : { description: drafted.description }),
-    hosts: drafted.hosts,
+    ...facts,
     missing: [],
-    warnings: [...drafted.warnings, ...getLookalikeWarnings(of), ...getLaunchWarnings(launch)],
+    warnings: [...facts.warnings, ...getLookalikeWarnings(of), ...getLaunchWarnings(launch)],
   });
 }
 
-function draftPackage(
-  given: CheckedRequest,
-  deps: PackagePlanOptions,
-  signal: AbortSignal | undefined,
-): Promise<PackageDraft> | PackageDraft {
-  switch (given.kind) {
-    case "npm":
-      return draftNpm(given, deps, signal);
-    case "pypi":
-      return draftPypi(given, deps, signal);
-    case "docker":
-      return draftDocker(given);
-    case "github":
-      return draftGithub(given, deps, signal);
-  }
-}
-
-async function draftNpm(
-  given: CheckedRequest,
-  deps: PackagePlanOptions,
-  signal: AbortSignal | undefined,
-): Promise<PackageDraft> {
+const draftNpm: Draft = async (given, { fetch, npmUrl: url = "https://registry.npmjs.org" }, signal) => {
   const [identifier, version] = splitVersion(given, "@");
-  const pinned = await resolveNpmVersion(identifier, version, { fetch: deps.fetch, url: deps.npmUrl ?? NPM }, signal);
+  const pinned = await resolveNpmVersion(identifier, version, { fetch, url }, signal);
   const spec = `${pinned.name}@${pinned.version}`;
   const { run, warnings } = chooseProgram(pinned, spec);
   return {
@@ -105,25 +64,16 @@ async function draftNpm(
     command: "npx",
     args: ["-y", ...run, ...given.args],
     source: `npm:${spec}`,
-    hosts: [new URL(deps.npmUrl ?? NPM).host],
+    hosts: [new URL(url).host],
     warnings: [...pinned.warnings, ...warnings],
   };
-}
+};
 
-async function draftPypi(
-  given: CheckedRequest,
-  deps: PackagePlanOptions,
-  signal: AbortSignal | undefined,
-): Promise<PackageDraft> {
+const draftPypi: Draft = async (given, { fetch, pypiUrl: url = "https://pypi.org" }, signal) => {
   const [identifier, version] = splitVersion(given, "==");
-  const pinned = await resolvePypiVersion(
-    identifier,
-    version,
-    { fetch: deps.fetch, url: deps.pypiUrl ?? PYPI },
-    signal,
-  );
+  const pinned = await resolvePypiVersion(identifier, version, { fetch, url }, signal);
   const spec = `${pinned.name}==${pinned.version}`;
-  const host = new URL(deps.pypiUrl ?? PYPI).host;
+  const host = new URL(url).host;
   return {
     ...pickFacts(pinned),
     command: "uvx",
@@ -132,19 +82,16 @@ async function draftPypi(
     hosts: host === "pypi.org" ? [host, "files.pythonhosted.org"] : [host],
     warnings: pinned.warnings,
   };
-}
+};
 
-function draftDocker({ identifier, version, args, env }: CheckedRequest): PackageDraft {
+const draftDocker: Draft = async ({ identifier, version, args, env }) => {
   const asked = parseImage(identifier);
   const isNamed = asked.tag !== undefined || asked.digest !== undefined;
-  const image =
-    isNamed || version === undefined
-      ? asked
-      : parseImage(`${identifier}${version.startsWith("sha256:") ? "@" : ":"}${version}`);
+  const separator = version?.startsWith("sha256:") ? "@" : ":";
+  const image = isNamed || version === undefined ? asked : parseImage(`${identifier}${separator}${version}`);
   if (image.digest === undefined && (image.tag === undefined || image.tag === "latest")) {
-    throw new QmError("invalid_arguments", `${quoteName(image.image)} has no fixed version`, {
-      hint: "Use a version tag, such as name:1.2.3, or better a digest, such as name@sha256:...",
-    });
+    const hint = "Use a version tag, such as name:1.2.3, or better a digest, such as name@sha256:...";
+    throw createInputError(`${quoteName(image.image)} has no fixed version`, hint);
   }
   const forwarded = Object.keys(env).flatMap((name) => ["-e", name]);
   return {
@@ -156,25 +103,21 @@ function draftDocker({ identifier, version, args, env }: CheckedRequest): Packag
     hosts: [image.host],
     warnings: getImageWarnings(image),
   };
-}
+};
 
-async function draftGithub(
-  given: CheckedRequest,
-  deps: PackagePlanOptions,
-  signal: AbortSignal | undefined,
-): Promise<PackageDraft> {
+const draftGithub: Draft = async (given, deps, signal) => {
   const place = parseRepository(given.identifier, given.version);
   const commit = await resolveCommit(place, deps.lsRemote, signal);
-  const files = { fetch: deps.fetch, url: deps.githubFilesUrl ?? GITHUB_FILES };
+  const files = { fetch: deps.fetch, url: deps.githubFilesUrl ?? "https://raw.githubusercontent.com" };
   const manifest = await fetchRepositoryManifest(place, commit, files, signal);
+  const { owner, repository, folder } = place;
   if (manifest === undefined) throw createNoManifestError(place);
   // Packages of this repository work only in their published form.
-  if (`${place.owner}/${place.repository}`.toLowerCase() === "modelcontextprotocol/servers") {
+  if (`${owner}/${repository}`.toLowerCase() === "modelcontextprotocol/servers") {
     const published = { ...given, identifier: manifest.name ?? "", version: undefined };
-    if (place.folder === undefined) throw createNoManifestError(place);
+    if (folder === undefined) throw createNoManifestError(place);
     return manifest.kind === "npm" ? draftNpm(published, deps, signal) : draftPypi(published, deps, signal);
   }
-  const { owner, repository, folder } = place;
   const at = {
     version: commit,
     source: `github:${owner}/${repository}@${commit}${folder === undefined ? "" : `/${folder}`}`,
@@ -185,49 +128,32 @@ async function draftGithub(
     const from = `git+https://github.com/${owner}/${repository}@${commit}${below}`;
     const program = manifest.programs.find((name) => name === manifest.name) ?? manifest.programs[0] ?? manifest.name;
     const warnings = ["it is built from source on this machine; its dependencies are not pinned"];
-    return {
-      ...at,
-      command: "uvx",
-      args: ["--from", from, program, ...given.args],
-      hosts: ["github.com", "pypi.org"],
-      warnings,
-    };
+    const args = ["--from", from, program, ...given.args];
+    return { ...at, command: "uvx", args, hosts: ["github.com", "pypi.org"], warnings };
   }
   if (folder !== undefined) {
-    throw new QmError("invalid_arguments", "npm cannot install a folder of a repository", {
-      hint: `Install the package${manifest.name === undefined ? "" : ` npm:${manifest.name}`} if it is published, or clone the repository and add its command.`,
-    });
+    const name = manifest.name === undefined ? "" : ` npm:${manifest.name}`;
+    const hint = `Install the package${name} if it is published, or clone the repository and add its command.`;
+    throw createInputError("npm cannot install a folder of a repository", hint);
   }
   if (!manifest.hasProgram) {
-    throw new QmError("invalid_arguments", `${owner}/${repository} has no program that npx can start`, {
-      hint: "Clone and build it as its README says, then add its command.",
-    });
+    const hint = "Clone and build it as its README says, then add its command.";
+    throw createInputError(`${owner}/${repository} has no program that npx can start`, hint);
   }
   const scripts = manifest.scripts.length === 0 ? "" : `, with its own scripts (${manifest.scripts.join(", ")})`;
   const warnings = [`it is built from source on this machine${scripts}; its dependencies are not pinned`];
-  const spec = `github:${owner}/${repository}#${commit}`;
-  return {
-    ...at,
-    command: "npx",
-    args: ["-y", spec, ...given.args],
-    hosts: ["github.com", "registry.npmjs.org"],
-    warnings,
-  };
-}
+  const args = ["-y", `github:${owner}/${repository}#${commit}`, ...given.args];
+  return { ...at, command: "npx", args, hosts: ["github.com", "registry.npmjs.org"], warnings };
+};
 
 /** Splits `name@1.2.3`. The `@` of a scope is not a version. */
-function splitVersion(
-  { identifier, version }: CheckedRequest,
-  separator: string,
-): readonly [string, string | undefined] {
+function splitVersion({ identifier, version }: CheckedRequest, separator: string) {
   const at = identifier.lastIndexOf(separator);
-  if (version !== undefined || at <= 0) return [identifier, version];
-  return [identifier.slice(0, at), identifier.slice(at + separator.length)];
+  if (version !== undefined || at <= 0) return [identifier, version] as const;
+  return [identifier.slice(0, at), identifier.slice(at + separator.length)] as const;
 }
 
-function pickFacts({ name, version, description }: PinnedPackage) {
-  return { of: name, version, ...(description === undefined ? {} : { description }) };
-}
+const pickFacts = ({ name, version, description }: PinnedPackage) => omitUndefined({ of: name, version, description });
 
 /** npx runs the program named like the package, or the only one. Otherwise one must be chosen. */
 function chooseProgram({ name, programs }: PinnedPackage, spec: string) {
@@ -239,9 +165,9 @@ function chooseProgram({ name, programs }: PinnedPackage, spec: string) {
   return { run: [`--package=${spec}`, "--", program], warnings };
 }
 
-function createNoManifestError({ owner, repository, folder }: RepositoryLocation): QmError {
+function createNoManifestError({ owner, repository, folder }: ReturnType<typeof parseRepository>) {
   const where = folder === undefined ? `${owner}/${repository}` : `${folder} in ${owner}/${repository}`;
-  return new QmError("invalid_arguments", `${where} has no package.json and no pyproject.toml of a server`, {
-    hint: "Use the URL of the server's folder, such as https://github.com/owner/name/tree/main/src/folder, or add its command.",
-  });
+  const example = "https://github.com/owner/name/tree/main/src/folder";
+  const hint = `Use the URL of the server's folder, such as ${example}, or add its command.`;
+  return createInputError(`${where} has no package.json and no pyproject.toml of a server`, hint);
 }

@@ -1,15 +1,10 @@
 import { join } from "node:path";
 import { toOneLine } from "../../core/display-text.ts";
-import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { Launch } from "../server-spec.ts";
-import {
-  type BundlePlatform,
-  type BundleSource,
-  createBundleLaunch,
-  fetchBundle,
-  readBundleManifest,
-} from "./bundle.ts";
+import { type BundlePlatform, createBundleLaunch, fetchBundle, readBundleManifest } from "./bundle.ts";
+import type { Fetch } from "./fetch-document.ts";
+import { createInputError } from "./input-error.ts";
 import { createInputResolver, type InputResolver, type InstallInputs } from "./input-resolver.ts";
 import { formatCommandLine, type InstallPlan, type InstallPlanDraft, sealPlan } from "./install-plan.ts";
 import { formatPairValue, requireHttpUrl, requireKey, requireServerName, toLocalName } from "./launch-input.ts";
@@ -18,14 +13,11 @@ import { buildPackageArguments, buildPackageCommand, getPackageRunner, isRunnabl
 import { fillTemplate, formatReferenceText } from "./reference-text.ts";
 import type { KeyValueInput, RegistryEntry, RemoteEndpoint, ServerJson, ServerPackage } from "./server-json.ts";
 
-/** One way to run a server: a package, or a remote address. */
-type InstallChoice = {
-  /** The id to choose it by: `npm`, `remote`, and `npm-2` for a second one of that kind. */
-  readonly id: string;
-} & (
-  | { readonly kind: "package"; readonly pkg: ServerPackage }
-  | { readonly kind: "remote"; readonly remote: RemoteEndpoint }
-);
+/** One way to run a server. It is chosen by its id: `npm`, `remote`, and `npm-2` for a second one of that kind. */
+type InstallChoice =
+  | { readonly id: string; readonly kind: "package"; readonly pkg: ServerPackage }
+  | { readonly id: string; readonly kind: "remote"; readonly remote: RemoteEndpoint };
+type HasCommand = (command: string) => boolean;
 
 /**
  * The default order: local before remote, npx first because Node is installed. A package that serves HTTP is last,
@@ -34,10 +26,7 @@ type InstallChoice = {
 const ORDER = ["npm", "pypi", "oci", "nuget", "mcpb", "remote"];
 
 /** All ways to run a server, preferred first. `hasCommand` tells which programs are installed. */
-export function listInstallChoices(
-  server: ServerJson,
-  hasCommand: (command: string) => boolean = () => true,
-): readonly InstallChoice[] {
+export function listInstallChoices(server: ServerJson, hasCommand: HasCommand = () => true): readonly InstallChoice[] {
   const counts = new Map<string, number>();
   const nextId = (kind: string): string => {
     const count = (counts.get(kind) ?? 0) + 1;
@@ -48,18 +37,12 @@ export function listInstallChoices(
     ...server.packages.map((pkg): InstallChoice => ({ id: nextId(pkg.registryType), kind: "package", pkg })),
     ...server.remotes.map((remote): InstallChoice => ({ id: nextId("remote"), kind: "remote", remote })),
   ];
-  return all
-    .map((choice) => ({ choice, rank: rankChoice(choice, hasCommand) }))
-    .sort((a, b) => a.rank - b.rank)
-    .map(({ choice }) => choice);
+  const ranks = new Map(all.map((choice) => [choice, rankChoice(choice, hasCommand)]));
+  return [...all].sort((a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0));
 }
 
 /** The requested way, or the preferred one. Throws `invalid_arguments` if there is none. */
-function chooseInstall(
-  server: ServerJson,
-  id: string | undefined,
-  hasCommand?: (command: string) => boolean,
-): InstallChoice {
+function chooseInstall(server: ServerJson, id: string | undefined, hasCommand?: HasCommand): InstallChoice {
   const choices = listInstallChoices(server, hasCommand);
   const usable = choices.filter((choice) => findProblem(choice) === undefined);
   const ids = usable.map((choice) => choice.id);
@@ -68,32 +51,29 @@ function chooseInstall(
   if (picked === undefined) {
     const what = id === undefined ? "no readable package or URL" : `no choice ${quoteName(id)}`;
     const broken = server.problems.length === 0 ? "" : ` (${quoteName(server.problems.join("; "))})`;
-    throw new QmError("invalid_arguments", `${quoteName(server.name)} has ${what}${broken}`, { hint: instead });
+    throw createInputError(`${quoteName(server.name)} has ${what}${broken}`, instead);
   }
   const problem = findProblem(picked);
   if (problem === undefined) return picked;
-  throw new QmError("invalid_arguments", `${quoteName(server.name)} cannot be installed that way: ${problem}`, {
-    hint: instead,
-  });
+  throw createInputError(`${quoteName(server.name)} cannot be installed that way: ${problem}`, instead);
 }
 
-function rankChoice(choice: InstallChoice, hasCommand: (command: string) => boolean): number {
+function rankChoice(choice: InstallChoice, hasCommand: HasCommand): number {
   if (findProblem(choice) !== undefined) return 1000;
   if (choice.kind === "remote") return ORDER.indexOf("remote");
   const runner = getPackageRunner(choice.pkg);
-  const later =
-    (choice.pkg.transport.type === "stdio" ? 0 : 200) + (runner === undefined || hasCommand(runner) ? 0 : 100);
-  return later + ORDER.indexOf(choice.pkg.registryType);
+  const served = choice.pkg.transport.type === "stdio" ? 0 : 200;
+  return served + (runner === undefined || hasCommand(runner) ? 0 : 100) + ORDER.indexOf(choice.pkg.registryType);
 }
 
 function findProblem(choice: InstallChoice): string | undefined {
   const type = choice.kind === "remote" ? choice.remote.type : choice.pkg.transport.type;
   if (type === "sse") return "it supports only the deprecated SSE transport";
-  if (choice.kind === "remote") return type === "streamable-http" ? undefined : `unknown transport ${quoteName(type)}`;
-  const { registryType } = choice.pkg;
+  const registryType = choice.kind === "package" ? choice.pkg.registryType : "mcpb";
   if (registryType !== "mcpb" && !isRunnable(registryType))
     return `packages of type ${quoteName(registryType)} are not supported`;
-  return type === "stdio" || type === "streamable-http" ? undefined : `unknown transport ${quoteName(type)}`;
+  const isKnown = type === "streamable-http" || (type === "stdio" && choice.kind === "package");
+  return isKnown ? undefined : `unknown transport ${quoteName(type)}`;
 }
 
 export interface RegistryPlanOptions extends BundlePlatform {
@@ -105,10 +85,10 @@ export interface RegistryPlanOptions extends BundlePlatform {
   readonly choose?: string | undefined;
   readonly secrets: ReadonlySet<string>;
   /** Default: every program is assumed to be installed. */
-  readonly hasCommand?: ((command: string) => boolean) | undefined;
+  readonly hasCommand?: HasCommand | undefined;
   /** The absolute folder for unpacked bundles. */
   readonly bundleFolder: string;
-  readonly fetch: BundleSource["fetch"];
+  readonly fetch: Fetch;
 }
 
 type LaunchDraft = Pick<InstallPlanDraft, "launch" | "hosts" | "warnings" | "files"> &
@@ -126,9 +106,8 @@ export async function planFromRegistry(
 ): Promise<InstallPlan> {
   const { server, status, statusMessage } = entry;
   if (status === "deleted") {
-    throw new QmError("invalid_arguments", `${quoteName(server.name)} was deleted from the registry`, {
-      hint: "Choose another server: deleted ones are often broken or unsafe.",
-    });
+    const hint = "Choose another server: deleted ones are often broken or unsafe.";
+    throw createInputError(`${quoteName(server.name)} was deleted from the registry`, hint);
   }
   const choice = chooseInstall(server, options.choose, options.hasCommand);
   const name = options.name === undefined ? toLocalName(server.name) : requireServerName(options.name);
@@ -168,30 +147,22 @@ async function draftRegistryPackage(
   pkg: ServerPackage,
   answers: InputResolver,
   options: RegistryPlanOptions,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<LaunchDraft> {
   if (pkg.registryType === "mcpb") return draftBundle(pkg, answers, options, signal);
   const runtime = buildPackageArguments(pkg.runtimeArguments, answers);
   const own = buildPackageArguments(pkg.packageArguments, answers);
   const env = resolveKeyValues(pkg.environmentVariables, "env", answers);
-  const { command, args, hosts, warnings } = buildPackageCommand(pkg, { runtime, own, env: Object.keys(env) });
-  const launch: Launch = {
-    kind: "stdio",
-    command,
-    args: args.map((arg) => formatReferenceText(arg, "an argument")),
-    env,
-  };
+  const { command, hosts, warnings, ...built } = buildPackageCommand(pkg, { runtime, own, env: Object.keys(env) });
+  const args = built.args.map((arg) => formatReferenceText(arg, "an argument"));
+  const launch: Launch = { kind: "stdio", command, args, env };
   const known = { hosts, warnings: [...warnings, ...getLookalikeWarnings(pkg.identifier)] };
-  return pkg.transport.type === "stdio" ? { launch, ...known } : draftServed(pkg, launch, answers, known);
+  return pkg.transport.type === "stdio" ? { launch, ...known } : draftServed(pkg, answers, { launch, ...known });
 }
 
 /** A package that serves HTTP. It must be started separately. */
-function draftServed(
-  { transport }: ServerPackage,
-  program: Launch,
-  answers: InputResolver,
-  { hosts, warnings }: Pick<LaunchDraft, "hosts" | "warnings">,
-): LaunchDraft {
+function draftServed({ transport }: ServerPackage, answers: InputResolver, drafted: LaunchDraft): LaunchDraft {
+  const { launch: program, hosts, warnings } = drafted;
   const text = fillTemplate(transport.url ?? "", (name) => answers.found.get(name));
   const url = formatReferenceText(text, "url");
   requireHttpUrl(url);
@@ -211,46 +182,35 @@ async function draftBundle(
   pkg: ServerPackage,
   answers: InputResolver,
   { bundleFolder, fetch, registry, platform, home }: RegistryPlanOptions,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<LaunchDraft> {
   const sha256 = pkg.fileSha256?.toLowerCase() ?? "";
   if (!/^[a-f0-9]{64}$/.test(sha256)) {
-    throw new QmError("invalid_arguments", "the entry has no SHA-256 of the bundle", {
-      hint: "The bundle cannot be verified. Choose another package of this server.",
-    });
+    const hint = "The bundle cannot be verified. Choose another package of this server.";
+    throw createInputError("the entry has no SHA-256 of the bundle", hint);
   }
   const file = { url: pkg.identifier, sha256, folder: join(bundleFolder, sha256) };
   const manifest = await readBundleManifest(await fetchBundle(file, { fetch, registry }, signal));
   const { command, args, env } = createBundleLaunch(manifest, file.folder, answers, { platform, home });
+  const texts = [...args, ...buildPackageArguments(pkg.packageArguments, answers)];
+  const own = Object.entries(env).map(([name, text]) => [name, formatReferenceText(text, name)]);
   const launch: Launch = {
     kind: "stdio",
     command: formatReferenceText(command, "the command"),
-    args: [...args, ...buildPackageArguments(pkg.packageArguments, answers)].map((arg) =>
-      formatReferenceText(arg, "an argument"),
-    ),
-    env: {
-      ...Object.fromEntries(Object.entries(env).map(([name, text]) => [name, formatReferenceText(text, name)])),
-      ...resolveKeyValues(pkg.environmentVariables, "env", answers),
-    },
+    args: texts.map((arg) => formatReferenceText(arg, "an argument")),
+    env: { ...Object.fromEntries(own), ...resolveKeyValues(pkg.environmentVariables, "env", answers) },
     cwd: file.folder,
   };
   return { launch, hosts: listHosts(file.url), warnings: [], files: file };
 }
 
-function resolveKeyValues(
-  asked: readonly KeyValueInput[],
-  where: "env" | "header",
-  answers: InputResolver,
-): Readonly<Record<string, string>> {
-  const found = new Map<string, string>();
-  for (const input of asked) {
+function resolveKeyValues(asked: readonly KeyValueInput[], where: "env" | "header", answers: InputResolver) {
+  const pairs = asked.flatMap((input) => {
     requireKey(input.name, where);
     const text = answers.value(input, { key: input.name, where });
-    if (text !== undefined) found.set(input.name, formatPairValue(text, input.name, where));
-  }
-  return Object.fromEntries(found);
+    return text === undefined ? [] : [[input.name, formatPairValue(text, input.name, where)] as const];
+  });
+  return Object.fromEntries(pairs);
 }
 
-function listHosts(url: string): readonly string[] {
-  return URL.canParse(url) ? [new URL(url).host] : [];
-}
+const listHosts = (url: string): readonly string[] => (URL.canParse(url) ? [new URL(url).host] : []);

@@ -1,19 +1,13 @@
 import type { StoredServerSummary } from "./registry-store.ts";
 
-export interface RankedServer {
-  readonly server: StoredServerSummary;
-  /** From 0 to 1, comparable within one search. */
-  readonly score: number;
-}
+/** The score is from 0 to 1, comparable within one search. */
+export type RankedServer = { readonly server: StoredServerSummary; readonly score: number };
 
 export interface IndexedServer {
   readonly server: StoredServerSummary;
   readonly name: string;
   readonly fields: readonly { readonly weight: number; readonly words: ReadonlySet<string> }[];
 }
-
-const WORD_LIMIT = 24;
-const PREFIX_FROM = 3;
 
 export function indexServerWords(server: StoredServerSummary): IndexedServer {
   const [space = "", own = server.name] = server.name.split("/", 2);
@@ -34,7 +28,7 @@ export function indexServerWords(server: StoredServerSummary): IndexedServer {
  * than those of the description, whole words more than prefixes. An empty text matches all servers, sorted by name.
  */
 export function rankServers(servers: readonly IndexedServer[], text: string): readonly RankedServer[] {
-  const asked = [...new Set(splitWords(text))].slice(0, WORD_LIMIT);
+  const asked = [...new Set(splitWords(text))].slice(0, 24);
   if (asked.length === 0) {
     const all = servers.map(({ server }) => ({ server, score: 0 }));
     return text.trim() === "" ? all.sort(compareNames) : [];
@@ -58,7 +52,7 @@ const FULL_SCORE = 4.5;
 
 function scoreWord(word: string, { fields, name }: IndexedServer): number {
   // One character is a word in scripts without spaces.
-  const isTelling = word.length >= PREFIX_FROM || !ASCII.test(word);
+  const isTelling = word.length >= 3 || !ASCII.test(word);
   let points = 0;
   for (const { weight, words } of fields) {
     if (words.has(word)) points += weight;

@@ -1,13 +1,12 @@
-import { QmError } from "../../core/errors.ts";
+import type { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 
 /** Text in which references are kept apart, so that plain text can never become a reference. */
 export type ReferenceText = readonly (string | TextReference)[];
 
 /** `env:NAME` or `secret:NAME`. */
-interface TextReference {
-  readonly reference: string;
-}
+type TextReference = { readonly reference: string };
 
 // The same syntax as in the configuration: an escape, a reference, or a stray `${`.
 const TOKEN = /\$\$\{|\$\{((?:env|secret):[A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;
@@ -22,18 +21,15 @@ export function parseReferenceText(text: string, key: string): ReferenceText {
     if (token[1] !== undefined) parts.push({ reference: token[1] });
     else if (token[0] === "$${") parts.push("${");
     else {
-      throw new QmError("invalid_arguments", `${key}: a "\${" is not a reference`, {
-        hint: `Write \${secret:NAME} or \${env:NAME}, or "$\${" for the text itself.`,
-      });
+      const hint = `Write \${secret:NAME} or \${env:NAME}, or "$\${" for the text itself.`;
+      throw createInputError(`${key}: a "\${" is not a reference`, hint);
     }
   }
   return [...parts, text.slice(end)];
 }
 
 /** Text of a publisher, which must not contain references. */
-export function createLiteralText(text: string): ReferenceText {
-  return [text];
-}
+export const createLiteralText = (text: string): ReferenceText => [text];
 
 /** Replaces `{name}` by the result of `lookUp`. Undefined keeps it. */
 export function fillTemplate(
@@ -72,18 +68,13 @@ export function formatReferenceText(text: ReferenceText, key: string): string {
 }
 
 /** The text without its references. */
-export function getLiteralText(text: ReferenceText): string {
-  return text.filter((part) => typeof part === "string").join("");
-}
+export const getLiteralText = (text: ReferenceText): string => text.filter((part) => typeof part === "string").join("");
 
-export function hasReference(text: ReferenceText): boolean {
-  return text.some((part) => typeof part !== "string");
-}
+export const hasReference = (text: ReferenceText): boolean => text.some((part) => typeof part !== "string");
 
 function createDollarError(key: string): QmError {
-  return new QmError("invalid_arguments", `${quoteName(key)}: a $ stands directly before a reference`, {
-    hint: "This is not supported. Store the whole value, including the $, as one secret.",
-  });
+  const hint = "This is not supported. Store the whole value, including the $, as one secret.";
+  return createInputError(`${quoteName(key)}: a $ stands directly before a reference`, hint);
 }
 
 // Words in a variable name that indicate a secret, unless the last word says otherwise.
@@ -124,9 +115,7 @@ const SECRET_TEXTS: readonly RegExp[] = [
 ];
 
 /** Whether a text contains something that can only be a secret. */
-function isLikelySecretText(text: string): boolean {
-  return SECRET_TEXTS.some((pattern) => pattern.test(text));
-}
+const isLikelySecretText = (text: string): boolean => SECRET_TEXTS.some((pattern) => pattern.test(text));
 
 // Text that may surround a reference in a secret: `Bearer `, `token=`.
 const AROUND_REFERENCE = /^[A-Za-z-]{0,20}[ :=]{0,2}$/;
@@ -142,23 +131,19 @@ export function requireReference(text: ReferenceText, key: string, isSecret: boo
 /** Names the stored secret after the input, with the server's name if that is too short. */
 export function suggestSecretName(key: string, server: string): string {
   const name = toUpperSnake(key);
-  return /^(?:X_)?(?:(?:API|ACCESS|APP|AUTH|BEARER|CLIENT|MCP|PRIVATE|SECRET|USER|DB|DATABASE|ADMIN)_?)*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|AUTHORIZATION|AUTH|CREDENTIALS?|ID|URL|URI)$/.test(
-    name,
-  )
-    ? `${toUpperSnake(server)}_${name}`
-    : name;
+  const general =
+    /^(?:X_)?(?:(?:API|ACCESS|APP|AUTH|BEARER|CLIENT|MCP|PRIVATE|SECRET|USER|DB|DATABASE|ADMIN)_?)*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|AUTHORIZATION|AUTH|CREDENTIALS?|ID|URL|URI)$/;
+  return general.test(name) ? `${toUpperSnake(server)}_${name}` : name;
 }
 
 function toUpperSnake(text: string): string {
-  const name = text
-    .replace(/[^A-Za-z0-9]+/g, "_")
-    .replace(/^_+|_+$/g, "")
-    .toUpperCase();
+  const snake = text.replace(/[^A-Za-z0-9]+/g, "_").replace(/^_+|_+$/g, "");
+  const name = snake.toUpperCase();
   return /^[A-Z]/.test(name) ? name : `_${name}`;
 }
 
 function createPlainSecretError(key: string): QmError {
-  return new QmError("invalid_arguments", `${quoteName(key)} looks like a secret in plain text`, {
-    hint: `Nothing of it was stored. Let a person store it with \`qm secrets set NAME\` and pass \${secret:NAME}. Replace the exposed secret.`,
-  });
+  const store = `Let a person store it with \`qm secrets set NAME\` and pass \${secret:NAME}.`;
+  const hint = `Nothing of it was stored. ${store} Replace the exposed secret.`;
+  return createInputError(`${quoteName(key)} looks like a secret in plain text`, hint);
 }

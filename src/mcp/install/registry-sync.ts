@@ -13,17 +13,9 @@ import {
 import type { RegistryStore, RegistrySyncState, StoredServer } from "./registry-store.ts";
 import { parseRegistryEntry, type RegistryEntry } from "./server-json.ts";
 
-interface RegistryApiPage {
-  readonly entries: readonly RegistryEntry[];
-  /** Entries that could not be read. */
-  readonly broken: number;
-  readonly nextCursor?: string;
-}
+type RegistryApiPage = { readonly entries: readonly RegistryEntry[]; readonly nextCursor?: string };
 
-interface RegistryPageQuery {
-  readonly cursor?: string | undefined;
-  readonly updatedSince?: string | undefined;
-}
+type RegistryPageQuery = { readonly cursor?: string | undefined; readonly updatedSince?: string | undefined };
 
 /** The registry API. Every failure is `registry_failed`. */
 interface RegistryApi {
@@ -34,10 +26,9 @@ interface RegistryApi {
 }
 
 const PAGE_SIZE = 100;
-const PAGE_BYTES = 16 * 2 ** 20;
 
 export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): RegistryApi {
-  const limits = { fetch, timeoutMs, what: "the registry", bytes: PAGE_BYTES, redirects: "same-origin" } as const;
+  const limits = { fetch, timeoutMs, what: "the registry", bytes: 16 * 2 ** 20, redirects: "same-origin" } as const;
   return {
     async page({ cursor, updatedSince }, signal) {
       const url = appendUrlPath(base, "v0.1/servers");
@@ -50,60 +41,50 @@ export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): R
       return parsePage(url, parseJsonDocument(url, limits, answer));
     },
     async version(name, version, signal) {
-      const url = appendUrlPath(
-        base,
-        `v0.1/servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`,
-      );
+      const [server, wanted] = [encodeURIComponent(name), encodeURIComponent(version)];
+      const url = appendUrlPath(base, `v0.1/servers/${server}/versions/${wanted}`);
       const answer = await fetchDocument(url, limits, signal);
       // A server without this path answers 404, too, but without the error body of a registry.
       if (answer.status === 404 && readErrorMessage(answer) !== undefined) return undefined;
       if (answer.status !== 200) throw createStatusError(url, limits, answer);
       const parsed = parseRegistryEntry(parseJsonDocument(url, limits, answer));
       if (parsed.ok) return parsed.entry;
-      throw new QmError("registry_failed", `the registry's entry for ${quoteName(name)} cannot be read`, {
-        hint: `The publisher must fix it: ${parsed.problem}. Use the server's package or command instead.`,
-      });
+      const hint = `The publisher must fix it: ${parsed.problem}. Use the server's package or command instead.`;
+      throw new QmError("registry_failed", `the registry's entry for ${quoteName(name)} cannot be read`, { hint });
     },
   };
 }
 
 function parsePage(url: URL, body: unknown): RegistryApiPage {
   if (!isRecord(body) || !Array.isArray(body.servers)) {
-    throw new QmError("registry_failed", `the answer of ${url.origin} is not a list of MCP servers`, {
-      hint: "Check that the URL is that of an MCP registry.",
-    });
+    const hint = "Check that the URL is that of an MCP registry.";
+    throw new QmError("registry_failed", `the answer of ${url.origin} is not a list of MCP servers`, { hint });
   }
-  const parsed = body.servers.slice(0, PAGE_SIZE * 10).map(parseRegistryEntry);
-  const entries = parsed.flatMap((one) => (one.ok ? [one.entry] : []));
+  const entries = body.servers.slice(0, PAGE_SIZE * 10).flatMap((one) => {
+    const parsed = parseRegistryEntry(one);
+    return parsed.ok ? [parsed.entry] : [];
+  });
   const metadata = isRecord(body.metadata) ? body.metadata : {};
   const nextCursor = metadata.nextCursor ?? metadata.next_cursor;
   const goesOn = typeof nextCursor === "string" && nextCursor !== "";
-  return { entries, broken: parsed.length - entries.length, ...(goesOn ? { nextCursor } : {}) };
+  return { entries, ...(goesOn ? { nextCursor } : {}) };
 }
 
-const HOUR_MS = 60 * 60 * 1000;
 /** How often to run a full sync, which finds servers that disappeared silently. */
-const FULL_EVERY_MS = 7 * 24 * HOUR_MS;
+const FULL_EVERY_MS = 7 * 24 * 60 * 60 * 1000;
 /** An overlap for clock differences and late writes of the registry. */
 const OVERLAP_MS = 10 * 60 * 1000;
 const PAGE_CAP = 1000;
 const ENTRY_CHARS = 256 * 1024;
 
-interface RegistrySyncOptions {
-  readonly registry: string;
-  readonly api: RegistryApi;
-  readonly store: RegistryStore;
-  readonly now: () => Date;
-}
+type RegistrySyncOptions = { registry: string; api: RegistryApi; store: RegistryStore; now: () => Date };
 
 /**
  * Updates the copy of a registry: everything at first and once a week, otherwise only changes. Each page is stored as
  * it arrives, so that an interrupted first sync continues.
  */
-export async function syncRegistry(
-  { registry, api, store, now }: RegistrySyncOptions,
-  signal: AbortSignal,
-): Promise<void> {
+export async function syncRegistry(options: RegistrySyncOptions, signal: AbortSignal): Promise<void> {
+  const { registry, api, store, now } = options;
   const mark = (await store.getSyncState(registry)) ?? {};
   const startedAt = now();
   const isFull = mark.fullAt === undefined || startedAt.getTime() - mark.fullAt.getTime() > FULL_EVERY_MS;
@@ -116,7 +97,9 @@ export async function syncRegistry(
   for (let pages = 0; pages < PAGE_CAP; pages++) {
     const page = await api.page({ cursor, updatedSince }, signal).catch(async (thrown: unknown) => {
       // A cursor that the registry no longer knows would break every later sync.
-      if (pages === 0 && !signal.aborted) await forgetCursor(store, registry, mark, startedAt);
+      const { cursor: old, ...rest } = mark;
+      if (pages === 0 && !signal.aborted && old !== undefined)
+        await store.write(registry, { seenAt: startedAt, servers: [], gone: [], mark: rest });
       throw thrown;
     });
     if (page.nextCursor !== undefined && page.nextCursor === cursor) throw createEndlessError(registry);
@@ -153,52 +136,31 @@ function computeSince(newest: string | undefined, startedAt: Date): string {
   return new Date(time - OVERLAP_MS).toISOString();
 }
 
-function toStoredServers(entries: readonly RegistryEntry[]): {
-  readonly servers: readonly StoredServer[];
-  readonly gone: readonly string[];
-} {
+function toStoredServers(entries: readonly RegistryEntry[]) {
   const servers = new Map<string, StoredServer>();
   const gone = new Set<string>();
   for (const { server, status, raw } of entries) {
     if (canonicalJson(raw).length > ENTRY_CHARS) continue;
     servers.delete(server.name);
     gone.delete(server.name);
-    if (status === "deleted") gone.add(server.name);
-    else
-      servers.set(server.name, {
-        name: server.name,
-        version: server.version,
-        status,
-        title: clip(toOneLine(server.title ?? ""), 200),
-        description: clip(toOneLine(server.description), 1000),
-        entry: raw,
-      });
+    if (status === "deleted") {
+      gone.add(server.name);
+      continue;
+    }
+    const title = clip(toOneLine(server.title ?? ""), 200);
+    const description = clip(toOneLine(server.description), 1000);
+    const { name, version } = server;
+    servers.set(name, { name, version, status, title, description, entry: raw });
   }
   return { servers: [...servers.values()], gone: [...gone] };
 }
 
-async function forgetCursor(
-  store: RegistryStore,
-  registry: string,
-  mark: RegistrySyncState,
-  seenAt: Date,
-): Promise<void> {
-  if (mark.cursor === undefined) return;
-  const { cursor: _, ...rest } = mark;
-  await store.write(registry, { seenAt, servers: [], gone: [], mark: rest });
-}
-
 function findLatest(times: readonly (string | undefined)[]): string | undefined {
-  let best: string | undefined;
-  for (const time of times) {
-    if (time === undefined || Number.isNaN(Date.parse(time))) continue;
-    if (best === undefined || Date.parse(time) > Date.parse(best)) best = time;
-  }
-  return best;
+  const known = times.filter((time) => time !== undefined).filter((time) => !Number.isNaN(Date.parse(time)));
+  return known.sort((a, b) => Date.parse(b) - Date.parse(a))[0];
 }
 
 function createEndlessError(registry: string): QmError {
-  return new QmError("registry_failed", `the list of the registry at ${registry} does not end`, {
-    hint: "The part that was read can be searched. Report this to the operator of the registry.",
-  });
+  const hint = "The part that was read can be searched. Report this to the operator of the registry.";
+  return new QmError("registry_failed", `the list of the registry at ${registry} does not end`, { hint });
 }

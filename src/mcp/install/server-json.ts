@@ -31,12 +31,7 @@ const argument = acceptSnakeCase(
 
 /** Old dumps have `transport_type` beside the URL. */
 const remote = acceptSnakeCase(
-  z.object({
-    type: z.string(),
-    url: z.string().min(1),
-    headers: z.array(keyValue).default([]),
-    variables,
-  }),
+  z.object({ type: z.string(), url: z.string().min(1), headers: z.array(keyValue).default([]), variables }),
   { transportType: "type" },
 );
 
@@ -81,25 +76,15 @@ export type ServerPackage = z.output<typeof packageSchema>;
 export type RemoteEndpoint = z.output<typeof remote>;
 
 /** A server.json. Broken parts are left out and listed in `problems`. */
-export interface ServerJson {
-  readonly name: string;
-  readonly version: string;
-  readonly description: string;
-  readonly title?: string | undefined;
-  readonly websiteUrl?: string | undefined;
-  readonly repository?: { readonly url?: string | undefined; readonly subfolder?: string | undefined } | undefined;
+export interface ServerJson extends Readonly<Omit<z.output<typeof serverSchema>, "packages" | "remotes">> {
   readonly packages: readonly ServerPackage[];
   readonly remotes: readonly RemoteEndpoint[];
   /** Omitted packages and remotes. Half of one would start something else. */
   readonly problems: readonly string[];
 }
 
-type ParsedServerJson =
-  | { readonly ok: true; readonly server: ServerJson }
-  | { readonly ok: false; readonly problem: string };
-
 /** Parses a server.json of any age, in camelCase or snake_case. */
-export function parseServerJson(raw: unknown): ParsedServerJson {
+export function parseServerJson(raw: unknown): { ok: true; server: ServerJson } | { ok: false; problem: string } {
   if (!isRecord(raw)) return { ok: false, problem: "it is not an object" };
   const parsed = serverSchema.safeParse(liftVersion(raw));
   if (!parsed.success) return { ok: false, problem: formatIssue(parsed.error) };
@@ -115,11 +100,7 @@ function liftVersion(raw: Record<string, unknown>): Record<string, unknown> {
   return raw.version === undefined && isRecord(detail) ? { ...raw, version: detail.version } : raw;
 }
 
-function parseItems<T>(
-  items: readonly unknown[],
-  schema: z.ZodType<T>,
-  where: string,
-): { readonly read: readonly T[]; readonly problems: readonly string[] } {
+function parseItems<T>(items: readonly unknown[], schema: z.ZodType<T>, where: string) {
   const read: T[] = [];
   const problems: string[] = [];
   items.forEach((item, at) => {
@@ -167,17 +148,14 @@ export interface RegistryEntry {
   readonly raw: JsonObject;
 }
 
-type ParsedRegistryEntry =
-  | { readonly ok: true; readonly entry: RegistryEntry }
-  | { readonly ok: false; readonly name?: string; readonly problem: string };
-
-const ENTRY_LIMITS = { nodes: 20_000, depth: 32 };
 const OFFICIAL = "io.modelcontextprotocol.registry/official";
 
 /** Parses one element of a registry's response: `{server, _meta}`, or a bare server.json. */
-export function parseRegistryEntry(raw: unknown): ParsedRegistryEntry {
+export function parseRegistryEntry(
+  raw: unknown,
+): { ok: true; entry: RegistryEntry } | { ok: false; name?: string; problem: string } {
   if (!isRecord(raw)) return { ok: false, problem: "it is not an object" };
-  if (isLargerThan(raw, ENTRY_LIMITS)) return { ok: false, problem: "it is too large or too deep" };
+  if (isLargerThan(raw, { nodes: 20_000, depth: 32 })) return { ok: false, problem: "it is too large or too deep" };
   const inner = isRecord(raw.server) ? raw.server : raw;
   const parsed = parseServerJson(inner);
   if (!parsed.ok)
@@ -187,16 +165,8 @@ export function parseRegistryEntry(raw: unknown): ParsedRegistryEntry {
   const status = readText(official, "status") ?? readText(inner, "status") ?? "active";
   const statusMessage = readText(official, "statusMessage", "status_message");
   const updatedAt = readText(official, "updatedAt", "updated_at");
-  return {
-    ok: true,
-    entry: omitUndefined({
-      server: parsed.server,
-      status,
-      statusMessage,
-      updatedAt,
-      raw: raw as JsonObject,
-    }),
-  };
+  const entry = { server: parsed.server, status, statusMessage, updatedAt, raw: raw as JsonObject };
+  return { ok: true, entry: omitUndefined(entry) };
 }
 
 function readText(record: Record<string, unknown>, ...keys: readonly string[]): string | undefined {

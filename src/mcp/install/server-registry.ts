@@ -1,6 +1,6 @@
 import { raceAbort, withTimeout } from "../../core/async.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { clip } from "../../core/json.ts";
+import { clip, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { findNearest } from "../../core/nearest.ts";
 import { type Fetch, requireSafeUrl } from "./fetch-document.ts";
@@ -10,9 +10,7 @@ import { createRegistryApi, syncRegistry } from "./registry-sync.ts";
 import { parseRegistryEntry, type RegistryEntry } from "./server-json.ts";
 
 /** Work that several callers share. It is aborted when the last caller stops waiting. */
-export function createSharedWork<T>(
-  work: (signal: AbortSignal) => Promise<T>,
-): (signal?: AbortSignal | undefined) => Promise<T> {
+export function createSharedWork<T>(work: (signal: AbortSignal) => Promise<T>): (signal?: AbortSignal) => Promise<T> {
   let running: { readonly done: Promise<T>; readonly controller: AbortController; waiting: number } | undefined;
   return async (signal) => {
     signal?.throwIfAborted();
@@ -50,24 +48,9 @@ export interface ServerRegistryOptions {
   readonly syncTimeoutMs?: number;
 }
 
-interface RegistrySearchOptions {
-  readonly limit: number;
-  readonly offset?: number;
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** One search result. Texts come from the publisher, each on one line. */
-interface RegistrySearchHit {
-  readonly name: string;
-  readonly version: string;
-  readonly title?: string;
-  readonly description: string;
-  readonly score: number;
-}
-
-/** Plain JSON, so that an action can return it. */
+/** Plain JSON, so that an action can return it. Texts come from the publisher, each on one line. */
 interface RegistrySearchResult {
-  readonly servers: readonly RegistrySearchHit[];
+  readonly servers: readonly ReturnType<typeof toSearchHit>[];
   /** The number of results without the limit. */
   readonly total: number;
   /** When the copy was last complete. */
@@ -76,11 +59,8 @@ interface RegistrySearchResult {
   readonly note?: string;
 }
 
-interface RegistryGetOptions {
-  /** Default: `latest`. */
-  readonly version?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
+type SearchOptions = { readonly limit: number; readonly offset?: number; readonly signal?: AbortSignal | undefined };
+type GetOptions = { readonly version?: string | undefined; readonly signal?: AbortSignal | undefined };
 
 interface RegistryEntryResult extends RegistryEntry {
   /** The URL of the registry. */
@@ -96,27 +76,22 @@ export interface ServerRegistry {
    * Searches names, titles and descriptions of active servers. Updates a copy older than an hour first. If that fails,
    * the old copy is searched and `note` says how old it is. Throws `registry_failed` without a copy.
    */
-  search(text: string, options: RegistrySearchOptions): Promise<RegistrySearchResult>;
-  /** One version of a server, from the registry itself. Throws `not_found`, also for a deleted server. */
-  get(name: string, options?: RegistryGetOptions): Promise<RegistryEntryResult>;
+  search(text: string, options: SearchOptions): Promise<RegistrySearchResult>;
+  /** One version, default `latest`, from the registry itself. Throws `not_found`, also for a deleted server. */
+  get(name: string, options?: GetOptions): Promise<RegistryEntryResult>;
 }
 
 const FRESH_MS = 60 * 60 * 1000;
 const RETRY_MS = 60 * 1000;
-const TIMEOUT_MS = 15_000;
-const SYNC_TIMEOUT_MS = 60_000;
 
 export function createServerRegistry(options: ServerRegistryOptions): ServerRegistry {
-  const { fetch, store, now } = options;
+  const { fetch, store, now, timeoutMs = 15_000, syncTimeoutMs: ms = 60_000 } = options;
   const base = requireSafeUrl(options.url, "mcp.registry");
   const registry = base.href.replace(/\/+$/, "");
-  const api = createRegistryApi(base, fetch, options.timeoutMs ?? TIMEOUT_MS);
-  const sync = createSharedWork((signal) => {
-    const limit = options.syncTimeoutMs ?? SYNC_TIMEOUT_MS;
-    return withTimeout({ ms: limit, signal, timeoutError: () => listTooSlow(limit) }, (inner) =>
-      syncRegistry({ registry, api, store, now }, inner),
-    );
-  });
+  const api = createRegistryApi(base, fetch, timeoutMs);
+  const sync = createSharedWork((signal) =>
+    withTimeout({ ms, signal, timeoutError }, (inner) => syncRegistry({ registry, api, store, now }, inner)),
+  );
   let failure: { readonly at: number; readonly thrown: unknown } | undefined;
   let index: { readonly of: string; readonly servers: readonly IndexedServer[] } | undefined;
 
@@ -129,12 +104,8 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
       if (problem !== undefined && servers.length === 0) throw problem;
       const ranked = rankServers(servers, clip(text, 1000));
       const note = describeStaleness(mark, problem, now());
-      return {
-        servers: ranked.slice(offset, offset + limit).map(toSearchHit),
-        total: ranked.length,
-        ...(mark?.syncedAt === undefined ? {} : { syncedAt: mark.syncedAt.toISOString() }),
-        ...(note === undefined ? {} : { note }),
-      };
+      const hits = ranked.slice(offset, offset + limit).map(toSearchHit);
+      return omitUndefined({ servers: hits, total: ranked.length, syncedAt: mark?.syncedAt?.toISOString(), note });
     },
     async get(name, { version = "latest", signal } = {}) {
       const live = await api.version(name, version, signal).catch((thrown: unknown) => {
@@ -147,6 +118,11 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
       return { ...live, registry };
     },
   };
+
+  function timeoutError(): QmError {
+    const hint = "The part that arrived is kept. Search again to continue.";
+    return new QmError("registry_failed", `the registry's list did not arrive within ${ms / 1000} s`, { hint });
+  }
 
   async function refreshCopy(signal: AbortSignal | undefined): Promise<unknown> {
     const mark = await store.getSyncState(registry);
@@ -181,56 +157,45 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
     const fits = version === "latest" || kept?.version === version;
     if (!parsed?.ok || !fits) throw problem;
     const note = describeStaleness(await store.getSyncState(registry), problem, now());
-    return { ...parsed.entry, registry, ...(note === undefined ? {} : { note }) };
+    return omitUndefined({ ...parsed.entry, registry, note });
   }
 
   async function notFound(name: string, version: string): Promise<QmError> {
     const lines = await store.listServers(registry);
     const known = lines.find((line) => line.name === name);
     if (known !== undefined && version !== "latest") {
-      return new QmError("not_found", `the registry has no version ${quoteName(version)} of ${name}`, {
-        hint: `The latest version is ${quoteName(known.version)}: omit the version to use it.`,
-      });
+      const hint = `The latest version is ${quoteName(known.version)}: omit the version to use it.`;
+      return new QmError("not_found", `the registry has no version ${quoteName(version)} of ${name}`, { hint });
     }
     const names = lines.filter(({ status }) => status === "active").map((line) => line.name);
     const near = findNearest(name, names) ?? names.find((one) => one.toLowerCase().endsWith(`/${name.toLowerCase()}`));
-    return new QmError("not_found", `the registry has no server ${quoteName(name)}`, {
-      hint: near === undefined ? "Search the registry, or use its package." : `Did you mean ${near}?`,
-      ...(near === undefined ? {} : { details: { suggestions: [near] } }),
-    });
+    const options =
+      near === undefined
+        ? { hint: "Search the registry, or use its package." }
+        : { hint: `Did you mean ${near}?`, details: { suggestions: [near] } };
+    return new QmError("not_found", `the registry has no server ${quoteName(name)}`, options);
   }
 }
 
 function createDeletedError({ server, statusMessage }: RegistryEntry): QmError {
   const why = statusMessage === undefined ? "" : `: ${quoteName(statusMessage)}`;
-  return new QmError("not_found", `${quoteName(server.name)} was deleted from the registry${why}`, {
-    hint: "Choose another server: deleted ones are often broken or unsafe.",
-  });
+  const hint = "Choose another server: deleted ones are often broken or unsafe.";
+  return new QmError("not_found", `${quoteName(server.name)} was deleted from the registry${why}`, { hint });
 }
 
-function toSearchHit({ server, score }: RankedServer): RegistrySearchHit {
-  const { name, version, title, description } = server;
+function toSearchHit({ server: { name, version, title, description }, score }: RankedServer) {
   return { name, version, ...(title === "" ? {} : { title }), description, score };
 }
 
 function describeStaleness(mark: RegistrySyncState | undefined, problem: unknown, now: Date): string | undefined {
   if (problem === undefined) return undefined;
   const why = problem instanceof QmError ? problem.message : getErrorMessage(problem);
-  const copy =
-    mark?.syncedAt === undefined
-      ? "an incomplete copy"
-      : `a copy that is ${age(now.getTime() - mark.syncedAt.getTime())} old`;
-  return `This is from ${copy}: ${why}.`;
+  const age = mark?.syncedAt && formatAge(now.getTime() - mark.syncedAt.getTime());
+  return `This is from ${age === undefined ? "an incomplete copy" : `a copy that is ${age} old`}: ${why}.`;
 }
 
-function age(ms: number): string {
+function formatAge(ms: number): string {
   const minutes = Math.max(0, Math.round(ms / 60_000));
   if (minutes < 120) return `${minutes} min`;
   return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 60 / 24)} days`;
-}
-
-function listTooSlow(ms: number): QmError {
-  return new QmError("registry_failed", `the registry's list did not arrive within ${ms / 1000} s`, {
-    hint: "The part that arrived is kept. Search again to continue.",
-  });
 }

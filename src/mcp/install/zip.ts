@@ -1,7 +1,8 @@
 import { promisify } from "node:util";
 import { inflateRaw } from "node:zlib";
-import { QmError } from "../../core/errors.ts";
+import type { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import { createInputError } from "./input-error.ts";
 
 export interface ZipEntry {
   /** A relative path with `/` that stays inside its folder. */
@@ -11,26 +12,17 @@ export interface ZipEntry {
   bytes(): Promise<Buffer>;
 }
 
-export interface ZipLimits {
-  readonly entries: number;
-  /** The total unpacked size. */
-  readonly bytes: number;
-}
+/** `bytes` is the total unpacked size. */
+export type ZipLimits = { readonly entries: number; readonly bytes: number };
 
 const inflate = promisify(inflateRaw);
 
-const END = 0x06054b50;
-const CENTRAL = 0x02014b50;
-const LOCAL = 0x04034b50;
-const END_SIZE = 22;
-const CENTRAL_SIZE = 46;
-const LOCAL_SIZE = 30;
-const STORED = 0;
-const DEFLATED = 8;
+const END = { signature: 0x06054b50, size: 22 };
+const CENTRAL = { signature: 0x02014b50, size: 46 };
+const LOCAL = { signature: 0x04034b50, size: 30 };
+const METHOD = { stored: 0, deflated: 8 };
 const ENCRYPTED = 1;
-const FILE_TYPE = 0o170000;
-const REGULAR = 0o100000;
-const UNSAID = 0;
+const FILE_TYPE = { mask: 0o170000, regular: 0o100000, unknown: 0 };
 
 /**
  * Lists the files of an archive. Checks the whole directory before anything is unpacked. Throws `invalid_arguments` for
@@ -47,8 +39,8 @@ export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[]
     at = next;
     if (name.endsWith("/")) continue;
     const path = safePath(name);
-    const type = mode & FILE_TYPE;
-    if (type !== REGULAR && type !== UNSAID)
+    const type = mode & FILE_TYPE.mask;
+    if (type !== FILE_TYPE.regular && type !== FILE_TYPE.unknown)
       throw createZipError(`${quoteName(name)} is a link or a device, not a file`);
     // Case-insensitive file systems treat both as the same file.
     const same = path.normalize("NFC").toLowerCase();
@@ -56,29 +48,20 @@ export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[]
     seen.add(same);
     total += place.size;
     if (total > limits.bytes) throw createZipError(`it unpacks to more than ${Math.floor(limits.bytes / 2 ** 20)} MiB`);
-    entries.push({
-      path,
-      size: place.size,
-      isExecutable: (mode & 0o111) !== 0,
-      bytes: () => unpack(archive, path, place),
-    });
+    const isExecutable = (mode & 0o111) !== 0;
+    entries.push({ path, size: place.size, isExecutable, bytes: () => unpack(archive, path, place) });
   }
   requireNoFileAsFolder(seen);
   return entries;
 }
 
-interface ZipLocation {
-  readonly offset: number;
-  readonly packed: number;
-  readonly size: number;
-  readonly method: number;
-}
+type ZipLocation = { readonly offset: number; readonly packed: number; readonly size: number; readonly method: number };
 
 /** Finds the central directory from the record at the end, which a comment may follow. */
 function findEnd(archive: Buffer): { readonly at: number; readonly count: number } {
-  const lowest = Math.max(0, archive.length - END_SIZE - 0xffff);
-  for (let at = archive.length - END_SIZE; at >= lowest; at--) {
-    if (archive.readUInt32LE(at) !== END) continue;
+  const lowest = Math.max(0, archive.length - END.size - 0xffff);
+  for (let at = archive.length - END.size; at >= lowest; at--) {
+    if (archive.readUInt32LE(at) !== END.signature) continue;
     const count = archive.readUInt16LE(at + 10);
     const start = archive.readUInt32LE(at + 16);
     if (count === 0xffff || start === 0xffffffff) throw createZipError("it is too large");
@@ -88,16 +71,16 @@ function findEnd(archive: Buffer): { readonly at: number; readonly count: number
 }
 
 function readCentralEntry(archive: Buffer, at: number): ZipLocation & { name: string; mode: number; next: number } {
-  if (at + CENTRAL_SIZE > archive.length || archive.readUInt32LE(at) !== CENTRAL)
+  if (at + CENTRAL.size > archive.length || archive.readUInt32LE(at) !== CENTRAL.signature)
     throw createZipError("its directory is broken");
   const nameLength = archive.readUInt16LE(at + 28);
-  const next = at + CENTRAL_SIZE + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32);
+  const next = at + CENTRAL.size + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32);
   if (next > archive.length) throw createZipError("its directory is broken");
   if ((archive.readUInt16LE(at + 8) & ENCRYPTED) !== 0) throw createZipError("it is encrypted");
   const method = archive.readUInt16LE(at + 10);
-  if (method !== STORED && method !== DEFLATED) throw createZipError("it uses an unknown compression");
+  if (method !== METHOD.stored && method !== METHOD.deflated) throw createZipError("it uses an unknown compression");
   return {
-    name: archive.toString("utf8", at + CENTRAL_SIZE, at + CENTRAL_SIZE + nameLength),
+    name: archive.toString("utf8", at + CENTRAL.size, at + CENTRAL.size + nameLength),
     // The upper half is the Unix mode. Other systems leave it 0.
     mode: archive.readUInt16LE(at + 40),
     next,
@@ -110,13 +93,16 @@ function readCentralEntry(archive: Buffer, at: number): ZipLocation & { name: st
 
 async function unpack(archive: Buffer, path: string, { offset, packed, size, method }: ZipLocation): Promise<Buffer> {
   const createBrokenError = (): QmError => createZipError(`${quoteName(path)} is broken`);
-  if (offset + LOCAL_SIZE > archive.length || archive.readUInt32LE(offset) !== LOCAL) throw createBrokenError();
-  const from = offset + LOCAL_SIZE + archive.readUInt16LE(offset + 26) + archive.readUInt16LE(offset + 28);
+  if (offset + LOCAL.size > archive.length || archive.readUInt32LE(offset) !== LOCAL.signature)
+    throw createBrokenError();
+  const from = offset + LOCAL.size + archive.readUInt16LE(offset + 26) + archive.readUInt16LE(offset + 28);
   const data = archive.subarray(from, from + packed);
   if (data.length !== packed) throw createBrokenError();
   // Unpack no more than the size in the directory.
   const bytes =
-    method === STORED ? data : await inflate(data, { maxOutputLength: Math.max(1, size) }).catch(() => undefined);
+    method === METHOD.stored
+      ? data
+      : await inflate(data, { maxOutputLength: Math.max(1, size) }).catch(() => undefined);
   if (bytes === undefined || bytes.length !== size) throw createBrokenError();
   return bytes;
 }
@@ -143,7 +129,6 @@ function requireNoFileAsFolder(paths: ReadonlySet<string>): void {
 }
 
 function createZipError(why: string): QmError {
-  return new QmError("invalid_arguments", `the bundle is refused: ${why}`, {
-    hint: "Nothing was unpacked. Choose another package of this server.",
-  });
+  const hint = "Nothing was unpacked. Choose another package of this server.";
+  return createInputError(`the bundle is refused: ${why}`, hint);
 }
