@@ -4,9 +4,7 @@ import { type StoredContent, toFileContent, toJsonContent } from "./infospace-st
 import { DEFAULT_MEDIA_TYPE, listSources, noteVisibilities, parseHandle } from "./note.ts";
 
 export const EXPORT_VERSION = 1;
-
 export const exportHeaderShape = z.object({ quartermaster: z.literal("notes"), version: z.literal(EXPORT_VERSION) });
-
 const noteHandle = z.string().refine((text) => parseHandle(text)?.kind === "note", "it is not the handle of a note");
 const collectionHandle = z
   .string()

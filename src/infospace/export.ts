@@ -6,10 +6,7 @@ import { DEFAULT_MEDIA_TYPE, formatHandle } from "./note.ts";
 import { batchMembers, estimatePageSize } from "./portions.ts";
 
 /** Oldest first. */
-interface ExportSelection {
-  readonly notes: readonly Pick<NoteFacts, "id" | "bytes">[];
-  readonly collections: readonly number[];
-}
+type ExportSelection = Readonly<{ notes: readonly Pick<NoteFacts, "id" | "bytes">[]; collections: readonly number[] }>;
 
 export interface ExportOptions {
   /** Whether to include earlier versions. */

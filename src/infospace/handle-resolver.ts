@@ -147,18 +147,14 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
   }
 }
 
-interface Budget {
-  left: number;
-}
+type Budget = { left: number };
 
 type LoadedSource = { readonly version: number; readonly hash?: string | undefined } & (
   | { readonly content: Json; readonly isItem?: boolean }
   | { readonly missing: string }
 );
 
-interface LoadedPart extends Pick<LoadedSource, "version" | "hash"> {
-  readonly found: PathResult;
-}
+type LoadedPart = Pick<LoadedSource, "version" | "hash"> & { readonly found: PathResult };
 
 function selectPart(loaded: LoadedSource, { path }: ArgumentReference): LoadedPart {
   const { version, hash } = loaded;

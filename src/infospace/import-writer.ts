@@ -39,11 +39,7 @@ export interface ImportWriter {
   created(): AsyncIterable<readonly [ResourceKind, Resource]>;
 }
 
-interface ImportWriterOptions {
-  readonly store: InfospaceStore;
-  readonly origin: NoteOrigin;
-  readonly expiresAt: string;
-}
+type ImportWriterOptions = Readonly<{ store: InfospaceStore; origin: NoteOrigin; expiresAt: string }>;
 
 /** The id of a note, or its place in a collection: most ids of parts are never looked up. */
 type NoteLocation = number | { readonly collection: number; readonly version: number; readonly position: number };
@@ -58,11 +54,7 @@ interface OpenCollection {
   count: number;
 }
 
-interface Batch<T> {
-  readonly waiting: T[];
-  bytes: number;
-}
-
+type Batch<T> = { readonly waiting: T[]; bytes: number };
 const BATCH = { members: 500, bytes: 1024 * 1024 };
 const LISTED_HANDLES = 20;
 

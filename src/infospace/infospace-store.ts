@@ -106,10 +106,7 @@ export interface OwnerScope {
 }
 
 type SearchScope = OwnerScope | { readonly collection: number };
-
-interface ContentsOptions {
-  readonly allows?: ((origin: NoteOrigin) => boolean) | undefined;
-}
+type ContentsOptions = { readonly allows?: ((origin: NoteOrigin) => boolean) | undefined };
 
 export interface StoredContent {
   readonly format: NoteFormat;
@@ -120,10 +117,7 @@ export interface StoredContent {
   readonly hash: string;
 }
 
-export interface NewCollection {
-  readonly name?: string | undefined;
-  readonly properties?: JsonObject | undefined;
-}
+export type NewCollection = Readonly<{ name?: string | undefined; properties?: JsonObject | undefined }>;
 
 export interface NewNote extends StoredContent, NewCollection {}
 
@@ -135,11 +129,7 @@ export interface Retention {
 
 /** An existing note by id, or a new one that is made for the collection. */
 export type NewCollectionItem = { readonly id: number } | NewNote;
-
-export interface RemovedCounts {
-  readonly notes: number;
-  readonly collections: number;
-}
+export type RemovedCounts = Readonly<{ notes: number; collections: number }>;
 
 export interface ResourceQuery {
   readonly kind: ResourceKind;
@@ -167,16 +157,8 @@ interface ItemQuery {
   readonly limit: number;
 }
 
-interface SaveOptions {
-  readonly reach: NoteVisibility;
-  readonly name?: string | undefined;
-  readonly at: string;
-}
-
-export interface SaveRequest extends SaveOptions {
-  readonly kind: ResourceKind;
-  readonly id: number;
-}
+type SaveOptions = Readonly<{ reach: NoteVisibility; name?: string | undefined; at: string }>;
+export type SaveRequest = SaveOptions & Readonly<{ kind: ResourceKind; id: number }>;
 
 export function toJsonContent(content: Json): StoredContent {
   const text = JSON.stringify(content);

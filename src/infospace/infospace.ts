@@ -33,11 +33,7 @@ export interface Infospace {
 }
 
 type CollectionRef = Pick<Collection, "id" | "version" | "count" | "bytes">;
-
-interface SaveLabel {
-  readonly reach: NoteVisibility;
-  readonly name?: string | undefined;
-}
+type SaveLabel = Readonly<{ reach: NoteVisibility; name?: string | undefined }>;
 
 /** Writing the same name again makes the next version of the same resource. */
 export interface NoteLabel {
@@ -49,7 +45,6 @@ export interface NoteLabel {
 
 /** An existing note by id, or the content of a new one. */
 export type CollectionMember = { readonly id: number } | ({ readonly content: Json } & NoteLabel);
-
 export type CollectionMembers = Iterable<CollectionMember> | AsyncIterable<CollectionMember>;
 
 export interface CollectOptions extends NoteLabel {
@@ -62,10 +57,7 @@ export interface CollectOptions extends NoteLabel {
   readonly portion?: number | undefined;
 }
 
-export interface NoteFile extends NoteLabel {
-  readonly bytes: Uint8Array;
-  readonly mediaType: string;
-}
+export type NoteFile = NoteLabel & Readonly<{ bytes: Uint8Array; mediaType: string }>;
 
 export interface ItemRange {
   /** The first position. Default 0. */

@@ -8,10 +8,7 @@ import { formatKey, getJsonKind, isList } from "./json-preview.ts";
 export type PathStep = string | number;
 
 /** A place in a JSON value: `items[0].id`, `a["b.c"][-1]`. Without steps it is the value itself. */
-export interface JsonPath {
-  readonly text: string;
-  readonly steps: readonly PathStep[];
-}
+export type JsonPath = Readonly<{ text: string; steps: readonly PathStep[] }>;
 
 export type PathResult =
   | { readonly found: true; readonly value: Json }
@@ -20,7 +17,6 @@ export type PathResult =
 
 const PATH_LIMIT = 512;
 const LISTED_FIELDS = 8;
-
 const STEP = /\[(-?\d{1,10})\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 const PLAIN_NAME = /^[^.[\]"\s\p{Cc}]+$/u;
 

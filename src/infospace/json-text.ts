@@ -3,24 +3,16 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 
 /** Grows while the lines are read. */
-export interface LineCounts {
-  readonly values: number;
-  readonly empty: number;
-}
+export type LineCounts = Readonly<{ values: number; empty: number }>;
 
 interface JsonLinesOptions {
   /** Characters. */
   readonly lineLimit?: number;
 }
 
-interface JsonLines<Values> {
-  readonly values: Values;
-  readonly counts: LineCounts;
-}
-
+type JsonLines<Values> = Readonly<{ values: Values; counts: LineCounts }>;
 const LINE_LIMIT = 64 * 1024 * 1024;
 const BOM = "\uFEFF";
-
 export type TextChunks = Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
 
 /** Reads JSON lines from chunks. Holds one chunk and one line in memory. */

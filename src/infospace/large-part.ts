@@ -57,11 +57,7 @@ type NestedList =
   | { readonly by: "items"; readonly list: readonly Json[] }
   | { readonly by: "json_lines"; readonly text: string };
 
-interface LongestList {
-  readonly steps: readonly PathStep[];
-  readonly size: number;
-  readonly found: NestedList;
-}
+type LongestList = Readonly<{ steps: readonly PathStep[]; size: number; found: NestedList }>;
 
 /** An inner list replaces the outer one if it makes up this share. */
 const INNER_SHARE = 0.5;

@@ -19,19 +19,13 @@ export interface PartQuery {
   readonly version?: number | undefined;
 }
 
-export interface ItemsQuery extends Omit<PartQuery, "path"> {
-  readonly signal?: AbortSignal | undefined;
-}
+export type ItemsQuery = Omit<PartQuery, "path"> & { readonly signal?: AbortSignal | undefined };
 
 /** One version of a note or collection. Earlier versions of a collection have only a count and a size. */
 export type NoteVersionEntry = Pick<NoteVersion, "version"> &
   Partial<NoteVersion> & { readonly count?: number; readonly isPresent: boolean };
 
-interface ReadContext {
-  readonly store: InfospaceStore;
-  readonly infospace: Infospace;
-  readonly caller: Caller;
-}
+type ReadContext = Readonly<{ store: InfospaceStore; infospace: Infospace; caller: Caller }>;
 
 /** The content of a note, or the contents of a collection's notes, whole or in part. */
 export async function readPart({ infospace, caller }: ReadContext, handle: string, query: PartQuery): Promise<Json> {

@@ -41,20 +41,11 @@ export interface Collection extends StoredResource {
 }
 
 export type Resource = NoteFacts | Collection;
-
-export interface CollectionItem {
-  readonly position: number;
-  readonly id: number;
-  readonly content: Json;
-  readonly bytes: number;
-  readonly hash: string;
-}
-
+export type CollectionItem = Readonly<{ position: number; id: number; content: Json; bytes: number; hash: string }>;
 export type NoteVersion = Pick<NoteFacts, "version" | "format" | "hash" | "bytes" | "changedAt">;
 
 /** `text` is a text, `json` any other JSON value, `file` bytes of a media type. */
 export type NoteFormat = "text" | "json" | "file";
-
 export const DEFAULT_MEDIA_TYPE = "application/octet-stream";
 
 /** Visible within its tenant to its user in its session, its user and actor in any session, or everyone. */
@@ -90,11 +81,7 @@ export function mergeSources(origin: NoteOrigin, more: readonly string[]): NoteO
   return all.size === 0 ? rest : { ...rest, sources: [...all].sort() };
 }
 
-export interface ParsedHandle {
-  readonly kind: ResourceKind;
-  readonly id: number;
-}
-
+export type ParsedHandle = Readonly<{ kind: ResourceKind; id: number }>;
 const HANDLE = /^(note|collection)__([1-9]\d{0,14})$/;
 
 /** Undefined for any text but `note__12` or `collection__7`. */

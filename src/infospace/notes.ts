@@ -87,9 +87,7 @@ export interface NoteHit extends Partial<Pick<NoteSearchHit, "passage">> {
 }
 
 /** Expired notes count until they are removed. */
-export interface NotesUsage extends QuotaUsage {
-  readonly limit: QuotaAmount;
-}
+export type NotesUsage = QuotaUsage & { readonly limit: QuotaAmount };
 
 export interface NotesExport extends NotesQuery, ExportOptions {
   /** Only these, with the notes of their collections. */

@@ -1,8 +1,5 @@
 /** The most members and about the most bytes that are read or written at a time. */
-export interface PortionLimits {
-  readonly members: number;
-  readonly bytes: number;
-}
+export type PortionLimits = Readonly<{ members: number; bytes: number }>;
 
 /** Groups a stream into non-empty lists. If the source fails, the last list is yielded before the error is thrown. */
 export async function* batchMembers<T extends object>(

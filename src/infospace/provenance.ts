@@ -6,11 +6,7 @@ import type { InfospaceStore } from "./infospace-store.ts";
 import { formatHandle, type NoteOrigin, type Resource, type ResourceKind } from "./note.ts";
 
 /** The caller and the call that write something. */
-export interface NoteAuthor {
-  readonly caller: Caller;
-  readonly action: string;
-  readonly callId: string;
-}
+export type NoteAuthor = Readonly<{ caller: Caller; action: string; callId: string }>;
 
 export function createNoteOrigin({ caller, action, callId }: NoteAuthor, at: Date): NoteOrigin {
   const { actor, session, turn, tenant, user } = caller;

@@ -24,7 +24,6 @@ export interface QuotaUsage extends QuotaAmount {
 
 /** Bytes that a note or collection takes in the store beside its content. */
 export const NOTE_OVERHEAD = 256;
-
 const MIB = 1024 * 1024;
 
 export const DEFAULT_QUOTA: Quota = {

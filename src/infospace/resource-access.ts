@@ -53,11 +53,7 @@ function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: 
   return `Load the ${kind}${title}: ${size}, of ${origin.action}.`;
 }
 
-interface Resources {
-  readonly note: NoteFacts;
-  readonly collection: Collection;
-}
-
+type Resources = Readonly<{ note: NoteFacts; collection: Collection }>;
 type UsableQuery<Kind> = Omit<ResourceQuery, "limit" | "kind"> & { readonly kind: Kind };
 
 /** The resources that the caller may use, newest first. Skips any number of others, so that they do not change the result. */

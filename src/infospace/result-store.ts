@@ -129,11 +129,7 @@ export function createResultStore({ infospace, previewLimit, sees }: ResultStore
   };
 }
 
-interface StoredFiles {
-  readonly resource: Resource;
-  readonly part: string;
-  readonly facts: JsonObject;
-}
+type StoredFiles = Readonly<{ resource: Resource; part: string; facts: JsonObject }>;
 
 function previewFiles({ resource, part, facts: files }: StoredFiles, data: unknown): StoredValue {
   const kind = getResourceKind(resource);

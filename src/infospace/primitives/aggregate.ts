@@ -8,11 +8,8 @@ import { createPathPresence, findFreeName, hashKey, type PrimitiveItems, reportM
 
 const MAX_GROUPS = 100_000;
 const MAX_PATHS = 20;
-
 export const measureKinds = ["sum", "mean", "min", "max"] as const;
-
 type MeasureKind = (typeof measureKinds)[number];
-
 const paths = z.array(pathShape).optional();
 
 export const aggregateAction = (parts: PrimitiveOptions) =>
@@ -123,11 +120,7 @@ export function aggregateItems(inputs: PrimitiveItems, { by, measures, limit }: 
   };
 }
 
-interface Group {
-  readonly values: readonly Json[];
-  count: number;
-  readonly tallies: readonly Tally[];
-}
+type Group = { readonly values: readonly Json[]; count: number; readonly tallies: readonly Tally[] };
 
 function claimName(wanted: string, taken: Set<string>): string {
   const name = findFreeName(wanted, (each) => taken.has(each));

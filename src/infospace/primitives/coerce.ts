@@ -73,7 +73,6 @@ export function coerceItems(inputs: PrimitiveItems, { to, path, delimiter, faili
 }
 
 type CoerceResult = { readonly value: Json } | { readonly reason: string };
-
 const TRUE = new Set(["true", "1", "yes", "on"]);
 const FALSE = new Set(["false", "0", "no", "off"]);
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;

@@ -24,7 +24,6 @@ export type PrimitiveFactory = (parts: PrimitiveOptions) => readonly Action[];
 
 /** Derivations change no existing note: they only add an unsaved collection of the caller's own. */
 export const DERIVE_EFFECT: Effect = "read";
-
 export const deriveTraits = { effect: DERIVE_EFFECT, timeoutMs: 600_000, handleArguments: ["target"] } as const;
 
 /** A handle, or values (a `$from` has been replaced by its values already). */
@@ -32,7 +31,6 @@ export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe(
 export const otherShape = z.union([z.string(), z.array(z.unknown())]);
 /** `parseJsonPath` checks the length. */
 export const pathShape = z.string();
-
 export const nameShape = z.string().trim().min(1).max(200);
 export const newNameShape = nameShape.optional().describe("The same name again is the next version of the same thing.");
 /** A refinement is checked without taking room in the schema that a model reads. */

@@ -8,14 +8,12 @@ import { createListShape, defineDerivation, otherShape, type PrimitiveOptions, p
 import { createPathPresence, findFreeName, hashKey, type PrimitiveItem, type PrimitiveItems } from "./operation.ts";
 
 const MAX_ROWS = 1_000_000;
-
 export const joinKinds = ["inner", "left", "right", "outer"] as const;
 export type JoinKind = (typeof joinKinds)[number];
 
 /** For a field that differs between the sides. `prefix` keeps both, the right one as `right_<name>`. */
 export const clashModes = ["prefix", "left", "right", "error"] as const;
 export type ClashMode = (typeof clashModes)[number];
-
 const keyPair = z.strictObject({ left: pathShape, right: pathShape });
 
 export const joinAction = (parts: PrimitiveOptions) =>
@@ -154,10 +152,7 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   };
 }
 
-interface Bucket {
-  readonly members: JsonObject[];
-  isMatched: boolean;
-}
+type Bucket = { readonly members: JsonObject[]; isMatched: boolean };
 
 function createJoinKeys(on: JoinOptions["on"], side: "left" | "right") {
   const parts = on.map((paths) => ({ path: paths[side], presence: createPathPresence(paths[side]) }));

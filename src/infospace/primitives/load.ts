@@ -10,10 +10,7 @@ import { type PartQuery, readNthItem, requireOrder, requireValue } from "../note
 import { previewKeys, summarizeResource } from "../preview.ts";
 import { LOAD } from "../resource-access.ts";
 
-interface LoadRequest extends PartQuery {
-  readonly target: string;
-}
-
+type LoadRequest = PartQuery & { readonly target: string };
 const DEFAULT_ITEMS = 5;
 /** The longest position in characters. */
 const LAST_POSITION = 999_999_999_999;

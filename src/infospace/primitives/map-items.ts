@@ -24,13 +24,7 @@ export interface MapOptions {
 }
 
 type MapStopReason = "limit" | "time" | "failure" | "cancelled";
-
-export interface MappedItem {
-  readonly position: number;
-  readonly source: PrimitiveItem;
-  readonly content: Json;
-}
-
+export type MappedItem = Readonly<{ position: number; source: PrimitiveItem; content: Json }>;
 const MAX_FAILURES = 5;
 const MAX_APPROVALS = 50;
 const MESSAGE_LIMIT = 300;

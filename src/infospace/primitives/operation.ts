@@ -115,7 +115,6 @@ export function reportMissing(paths: readonly { readonly path: JsonPath; readonl
 
 /** Why something happened to the item at a position of the input. */
 export type ItemReason = { readonly position: number; readonly reason: string };
-
 const MAX_REASONS = 3;
 const REASON_LIMIT = 300;
 

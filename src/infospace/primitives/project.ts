@@ -126,9 +126,7 @@ export function pluckItems(inputs: PrimitiveItems, path: JsonPath) {
 
 /** A result under construction: a finished value, or the parts known so far. */
 type TreeNode = { readonly value: Json } | TreeBranch;
-interface TreeBranch {
-  readonly parts: Map<PathStep, TreeNode>;
-}
+type TreeBranch = { readonly parts: Map<PathStep, TreeNode> };
 
 /** The step that stands for the empty path. */
 const WHOLE = Number.NaN;

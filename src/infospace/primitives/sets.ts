@@ -6,9 +6,7 @@ import { defineDerivation, otherShape, type PrimitiveFactory, type PrimitiveOpti
 import { hashKey, type PrimitiveItem, type PrimitiveItems } from "./operation.ts";
 
 export const setOperations = ["union", "intersection", "difference"] as const;
-
 type SetOperation = (typeof setOperations)[number];
-
 export const setActions: PrimitiveFactory = (parts) => setOperations.map((entry) => setAction(parts, entry));
 
 const descriptions: Readonly<Record<SetOperation, string>> = {

@@ -30,10 +30,7 @@ export const sortAction = (parts: PrimitiveOptions) =>
     },
   });
 
-export interface SortOrder {
-  readonly path: JsonPath;
-  readonly direction: "asc" | "desc";
-}
+export type SortOrder = Readonly<{ path: JsonPath; direction: "asc" | "desc" }>;
 
 export interface SortOptions {
   /** The first path counts most. */
@@ -113,11 +110,7 @@ function directionHint(text: string): string | undefined {
   return `The direction is an argument of its own: ${JSON.stringify({ by: path, order: isDown ? "desc" : "asc" })}.`;
 }
 
-interface SortKey {
-  readonly rank: number;
-  readonly value: boolean | number | string;
-}
-
+type SortKey = Readonly<{ rank: number; value: boolean | number | string }>;
 const MISSING_RANK = 0;
 const missingKey: SortKey = { rank: MISSING_RANK, value: 0 };
 

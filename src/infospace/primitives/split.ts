@@ -94,7 +94,6 @@ export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: Spli
 
 /** The parts, JSON lines to parse, or why the value cannot be split. */
 type SplitParts = { readonly parts: Iterable<Json> } | { readonly lines: string } | { readonly reason: string };
-
 const MAX_PATHS = 10;
 const PATH_LIMIT = 200;
 

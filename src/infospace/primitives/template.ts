@@ -7,7 +7,6 @@ import { formatHandle } from "../note.ts";
 import type { PrimitiveItem } from "./operation.ts";
 
 type TemplateResult = { readonly args: JsonObject } | { readonly missing: string };
-
 const ITEM = "$item";
 const HANDLE = "$handle";
 /** Placeholders inside a text, as other template languages have them. */

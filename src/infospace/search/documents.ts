@@ -18,10 +18,7 @@ export interface DocumentSource {
   read(ids: readonly number[]): Promise<readonly NoteDocument[]>;
 }
 
-export interface IndexLimits {
-  readonly documents: number;
-  readonly characters: number;
-}
+export type IndexLimits = Readonly<{ documents: number; characters: number }>;
 
 export interface DocumentSnapshot {
   readonly words: LexicalIndex;

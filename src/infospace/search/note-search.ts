@@ -2,7 +2,6 @@ import type { Caller } from "../../core/caller.ts";
 import type { Collection, NoteFacts } from "../note.ts";
 
 export const noteSearchTypes = ["keyword", "semantic", "hybrid"] as const;
-
 export type NoteSearchType = (typeof noteSearchTypes)[number];
 
 export interface NoteQuery {
@@ -22,14 +21,8 @@ export interface NoteSearchHit {
   readonly passage: string;
 }
 
-export interface CollectionSearchHit {
-  readonly collection: Collection;
-  readonly score: number;
-}
-
-export interface ItemSearchHit extends NoteSearchHit {
-  readonly position: number;
-}
+export type CollectionSearchHit = Readonly<{ collection: Collection; score: number }>;
+export type ItemSearchHit = NoteSearchHit & { readonly position: number };
 
 export interface NoteSearchResult<Hit> {
   readonly hits: readonly Hit[];

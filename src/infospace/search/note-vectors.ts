@@ -12,14 +12,8 @@ export type NoteVectorOptions = Pick<
 >;
 
 export type RecallPassages = (passages: readonly Passage[]) => Promise<void>;
-
 type OnProgress = (step: { done: number; total: number }) => void;
-
-export interface VectorBuildOptions {
-  readonly signal: AbortSignal;
-  readonly onProgress?: OnProgress | undefined;
-}
-
+export type VectorBuildOptions = Readonly<{ signal: AbortSignal; onProgress?: OnProgress | undefined }>;
 export type NoteVectorIndex = ReturnType<typeof createNoteVectorIndex>;
 
 /** Only this many passages, the newest, have vectors: each takes a few kilobytes of memory. */
@@ -27,7 +21,6 @@ export const MAX_VECTORS = 50_000;
 /** How many passages a search embeds while its caller waits. */
 export const MAX_UNASKED = 64;
 const FOLLOW_LIMIT_MS = 10_000;
-
 const FAILED = "the vectors could not be made.";
 const UNPREPARED = "passages have no vectors. infospace__index makes them.";
 const BUSY = "vectors are being made.";

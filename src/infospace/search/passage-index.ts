@@ -8,11 +8,7 @@ import { MAX_VECTORS, type NoteVectorIndex, type VectorBuildOptions } from "./no
 import { type Passage, TextGone } from "./passage.ts";
 
 /** A note or collection, and the number of its best passage. */
-export interface RankedNote {
-  readonly id: number;
-  readonly score: number;
-  readonly at: number;
-}
+export type RankedNote = Readonly<{ id: number; score: number; at: number }>;
 
 interface NoteRanking {
   readonly ranked: readonly RankedNote[];
@@ -23,13 +19,7 @@ interface NoteRanking {
   readonly left: number;
 }
 
-interface RankQuery {
-  readonly query: string;
-  readonly type: NoteSearchType;
-  readonly limit: number;
-  readonly signal: AbortSignal;
-}
-
+type RankQuery = Readonly<{ query: string; type: NoteSearchType; limit: number; signal: AbortSignal }>;
 export type PassageIndex = ReturnType<typeof createPassageIndex>;
 
 /** Lists to be fused need more hits than are shown: a document that is average in both may be the best. */
