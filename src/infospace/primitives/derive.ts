@@ -56,11 +56,7 @@ export interface ItemSource {
 }
 
 /** The items of a collection or list. A single note is a list of one. */
-export async function resolveSource(
-  infospace: Infospace,
-  target: PrimitiveTarget,
-  { caller, signal }: CallContext,
-): Promise<ItemSource> {
+export async function resolveSource(infospace: Infospace, target: PrimitiveTarget, { caller, signal }: CallContext) {
   if (typeof target !== "string")
     return { count: target.length, complete: true, inputs: toItems(target as readonly Json[]) };
   const resource = await infospace.resource(target, caller);
@@ -75,11 +71,7 @@ async function* readNote(infospace: Infospace, target: string, caller: CallConte
 }
 
 /** `resolveSource` that can be aborted even if all items are in memory. */
-export async function openSource(
-  { infospace }: PrimitiveOptions,
-  target: PrimitiveTarget,
-  context: CallContext,
-): Promise<ItemSource> {
+export async function openSource({ infospace }: PrimitiveOptions, target: PrimitiveTarget, context: CallContext) {
   const source = await resolveSource(infospace, target, context);
   return { ...source, inputs: yieldRegularly(source.inputs, context.signal) };
 }
@@ -149,8 +141,7 @@ export async function collectDerived(
   // The output can be far longer than the input: a join makes a row for every pair.
   const members = streamMembers(yieldRegularly(await readAhead(items), signal), sampler);
   const collection = await infospace.collect(createPrimitiveAuthor(context, entry), members, { name, signal });
-  const facts = { ...summarizeResource(collection), ...omitEmptyFacts(report()), ...reportIncomplete(from) };
-  return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
+  return formatAnswer(summarizeResource(collection), report(), from, sampler.preview, previewLimit);
 }
 
 /** The same items, with the first already read. */
@@ -171,17 +162,20 @@ export function createPrimitiveAuthor({ caller, callId }: CallContext, entry: st
   return { caller, callId, action: actionName(INFOSPACE, entry) };
 }
 
-export function reportIncomplete(from: readonly ItemSource[]): JsonObject {
-  return from.every(({ complete }) => complete) ? {} : { incomplete_input: true };
-}
-
-/** The preview gets the room that the facts leave, and at least half of the limit. */
-export function formatAnswer(facts: JsonObject, preview: (room: number) => JsonObject, limit: number): JsonObject {
-  return { ...facts, ...preview(Math.max(limit - JSON.stringify(facts).length, Math.floor(limit / 2))) };
-}
-
-export function omitEmptyFacts(report: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(report).filter(([, value]) => value !== false && !(Array.isArray(value) && value.length === 0)),
-  );
+/**
+ * Facts of the result, the report without empty lists and false, and a preview. The preview gets the room that they leave,
+ * and at least half of the limit.
+ */
+export function formatAnswer(
+  facts: JsonObject,
+  report: JsonObject,
+  from: readonly Pick<ItemSource, "complete">[],
+  preview: (room: number) => JsonObject,
+  limit: number,
+): JsonObject {
+  const isEmpty = (value: Json) => value === false || (Array.isArray(value) && value.length === 0);
+  const reported = Object.fromEntries(Object.entries(report).filter(([, value]) => !isEmpty(value)));
+  const incomplete = from.every(({ complete }) => complete) ? {} : { incomplete_input: true };
+  const all = { ...facts, ...reported, ...incomplete };
+  return { ...all, ...preview(Math.max(limit - JSON.stringify(all).length, Math.floor(limit / 2))) };
 }

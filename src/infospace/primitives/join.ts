@@ -42,12 +42,8 @@ export const joinAction = (parts: PrimitiveOptions) =>
     },
   });
 
-export interface JoinOptions {
-  readonly on: readonly { readonly left: JsonPath; readonly right: JsonPath }[];
-  readonly kind: JoinKind;
-  readonly clash: ClashMode;
-  readonly limit: number;
-}
+type JoinKey = Readonly<{ left: JsonPath; right: JsonPath }>;
+export type JoinOptions = Readonly<{ on: readonly JoinKey[]; kind: JoinKind; clash: ClashMode; limit: number }>;
 
 const MAX_CLASHING_FIELDS = 20;
 
@@ -65,8 +61,7 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   const repeated = { left: 0, right: 0 };
   const clashes = new Map<string, number>();
   const keys = { left: createJoinKeys(on, "left"), right: createJoinKeys(on, "right") };
-  let rows = 0;
-  let leftOut = 0;
+  let [rows, leftOut] = [0, 0];
 
   function recordClash(field: string): void {
     if (clash === "error") {
@@ -78,12 +73,10 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   }
 
   function* addRow(content: () => JsonObject): Generator<PrimitiveItem> {
-    if (rows >= limit) {
-      leftOut++;
-      return;
-    }
-    rows++;
-    yield { content: content() };
+    if (rows < limit) {
+      rows++;
+      yield { content: content() };
+    } else leftOut++;
   }
 
   async function* items(): AsyncGenerator<PrimitiveItem> {

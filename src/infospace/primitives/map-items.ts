@@ -132,14 +132,10 @@ export function mapItems(
   return {
     items: items(),
     /** `taken` is the sum of the counts. `next` is the position to continue at after a stop. */
-    report: () => ({
-      taken,
-      ...counts,
-      failures,
-      approval_ids: approvals,
-      reasons: reasons.first(),
-      ...(stoppedBy === undefined ? {} : { stopped_by: stoppedBy, next: from + taken }),
-    }),
+    report() {
+      const stop = stoppedBy === undefined ? {} : { stopped_by: stoppedBy, next: from + taken };
+      return { taken, ...counts, failures, approval_ids: approvals, reasons: reasons.first(), ...stop };
+    },
   };
 }
 

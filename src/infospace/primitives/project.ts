@@ -62,8 +62,7 @@ interface ProjectOptions {
 export function projectItems(inputs: PrimitiveItems, { fields, missing }: ProjectOptions) {
   const wanted = [...fields.entries()].map(([name, path]) => ({ name, path, count: 0, reasons: createReasonLog() }));
   const isRenaming = !Array.isArray(fields);
-  let input = 0;
-  let dropped = 0;
+  let [input, dropped] = [0, 0];
 
   function projectItem(content: Json, position: number): Json | undefined {
     const tree: TreeBranch = { parts: new Map() };
@@ -92,29 +91,27 @@ export function projectItems(inputs: PrimitiveItems, { fields, missing }: Projec
     }
   }
 
-  function reportFields() {
-    return wanted.flatMap(({ path, count, reasons }) => {
-      const [first] = reasons.first();
-      return first === undefined ? [] : [{ path: path.text, count, ...first }];
-    });
-  }
-
+  const reportFields = () =>
+    wanted.flatMap(({ path, count, reasons }) =>
+      reasons
+        .first()
+        .slice(0, 1)
+        .map((first) => ({ path: path.text, count, ...first })),
+    );
   return { items: items(), report: () => ({ input, dropped, missing: reportFields() }) };
 }
 
 /** Drops items without the path. Null is a value. */
 export function pluckItems(inputs: PrimitiveItems, path: JsonPath) {
   const reasons = createReasonLog();
-  let input = 0;
-  let dropped = 0;
+  let [input, dropped] = [0, 0];
 
   async function* items() {
     for await (const { content } of inputs) {
       const position = input++;
       const found = readJsonPath(content, path);
-      if (found.found) {
-        yield { content: found.value };
-      } else {
+      if (found.found) yield { content: found.value };
+      else {
         dropped++;
         reasons.add(position, found.missing);
       }

@@ -19,22 +19,12 @@ import { storageActions } from "./storage.ts";
 
 /** The actions that work on notes and collections. */
 export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
+  const reshaping = [applyAction, mapAction, coerceAction, splitAction, flattenAction, projectAction, pluckAction];
+  const selecting = [filterAction, sortAction, joinAction, aggregateAction];
   const actions = [
     ...storageActions(parts),
-    applyAction(parts),
-    mapAction(parts),
-    coerceAction(parts),
-    splitAction(parts),
-    flattenAction(parts),
-    projectAction(parts),
-    pluckAction(parts),
-    filterAction(parts),
-    sortAction(parts),
-    joinAction(parts),
-    aggregateAction(parts),
-    ...setActions(parts),
-    ...searchActions(parts),
-    ...messageActions(parts),
+    ...[...reshaping, ...selecting].map((create) => create(parts)),
+    ...[setActions, searchActions, messageActions].flatMap((create) => create(parts)),
   ].map(keepTokens);
   return {
     category: INFOSPACE,

@@ -35,22 +35,16 @@ export const splitAction = (parts: PrimitiveOptions) =>
     },
   });
 
-export interface SplitOptions {
-  /**
-   * Absent: detected per item. An object is split at its longest list, a text at the JSON list or JSON lines it contains.
-   * Other texts are split like the first one: by short paragraphs, else by lines, else by sentences.
-   */
-  readonly by?: SplitMode | undefined;
-  readonly path: JsonPath;
-  readonly delimiter: string;
-}
+export type SplitOptions = Readonly<{ by?: SplitMode | undefined; path: JsonPath; delimiter: string }>;
 
-/** The parts in order, with their white space. An empty text or list has no parts and is not a failure. */
+/**
+ * The parts in order, with their white space. An empty text or list has no parts and is not a failure. Without `by`, an
+ * object is split at its longest list, a text at the JSON list or JSON lines it contains. Other texts are split like the
+ * first one: by short paragraphs, else by lines, else by sentences.
+ */
 export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: SplitOptions) {
   const reasons = createReasonLog();
-  let input = 0;
-  let dropped = 0;
-  let droppedLines = 0;
+  let [input, dropped, droppedLines] = [0, 0, 0];
   const detector = by === undefined ? createSplitDetector(path.steps) : undefined;
 
   function* parseLines(text: string, position: number): Generator<Json> {
@@ -168,19 +162,15 @@ function splitValue(value: Json, by: SplitMode, delimiter: string): SplitParts {
     const hint = isList(value) ? ': "items" takes its items' : "";
     return { reason: `it is ${addArticle(getJsonKind(value))}, not a text${hint}` };
   }
-  switch (by) {
-    case "json_lines":
-      return { lines: value };
-    case "sentence":
-      return { parts: splitSentences(value) };
-    case "paragraph":
-      return { parts: splitParagraphs(value) };
-    case "line":
-      return { parts: splitLines(value) };
-    case "delimiter":
-      return { parts: splitDelimited(value, delimiter) };
-  }
+  return by === "json_lines" ? { lines: value } : { parts: textSplitters[by](value, delimiter) };
 }
+
+const textSplitters = {
+  sentence: splitSentences,
+  paragraph: splitParagraphs,
+  line: splitLines,
+  delimiter: splitDelimited,
+};
 
 function splitList(value: Json): SplitParts {
   if (isList(value)) return { parts: value };
@@ -188,9 +178,8 @@ function splitList(value: Json): SplitParts {
   if (value.trim() === "") return { parts: [] };
   try {
     const parsed = JSON.parse(value) as Json;
-    return isList(parsed)
-      ? { parts: parsed }
-      : { reason: `it is the JSON of ${addArticle(getJsonKind(parsed))}, not of a list` };
+    if (isList(parsed)) return { parts: parsed };
+    return { reason: `it is the JSON of ${addArticle(getJsonKind(parsed))}, not of a list` };
   } catch (thrown) {
     return { reason: `it is not the JSON of a list: ${getErrorMessage(thrown)}` };
   }
@@ -201,8 +190,7 @@ function* splitSentences(text: string): Generator<string> {
 }
 
 function* splitParagraphs(text: string): Generator<string> {
-  let start = -1;
-  let end = 0;
+  let [start, end] = [-1, 0];
   for (const { from, to } of findLineSpans(text)) {
     if (text.slice(from, to).trim() !== "") {
       if (start < 0) start = from;
