@@ -30,6 +30,7 @@ export interface ArgumentReference {
   readonly isHandle: boolean;
 }
 
+type PutReference = (reference: ArgumentReference) => unknown;
 const FROM = "$from";
 const referenceKeys: ReadonlySet<string> = new Set(["path", "version", "as"]);
 /** Longer texts are not parsed as references. */
@@ -39,11 +40,7 @@ const TEXT_LIMIT = 1_000;
  * Replaces each reference by what `put` returns. Arguments in `asHandles` take handles: there, a reference without a path
  * stands for its handle.
  */
-export function replaceReferences(
-  args: unknown,
-  asHandles: readonly string[],
-  put: (reference: ArgumentReference) => unknown,
-): unknown {
+export function replaceReferences(args: unknown, asHandles: readonly string[], put: PutReference): unknown {
   function visit(value: unknown, at: string): unknown {
     const reference = parseHandleReference(value, at);
     if (reference !== undefined) return put(toArgumentReference(reference, at));
@@ -168,17 +165,10 @@ function formatStep(key: string, before = ""): string {
 }
 
 export function formatAsText(value: Json, as: HandleTextFormat): string {
-  switch (as) {
-    case "json":
-      return JSON.stringify(value);
-    case "jsonl":
-      return (isList(value) ? value : [value]).map((each) => `${JSON.stringify(each)}\n`).join("");
-    case "text":
-      if (typeof value === "string") return value;
-      return isList(value) && value.every((each) => typeof each === "string")
-        ? value.join("\n")
-        : JSON.stringify(value);
-  }
+  if (as === "jsonl") return (isList(value) ? value : [value]).map((each) => `${JSON.stringify(each)}\n`).join("");
+  if (as === "text" && typeof value === "string") return value;
+  const isLines = as === "text" && isList(value) && value.every((each) => typeof each === "string");
+  return isLines ? value.join("\n") : JSON.stringify(value);
 }
 
 export function addArgumentPath(thrown: unknown, at: string): unknown {

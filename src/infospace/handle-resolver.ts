@@ -44,11 +44,9 @@ export interface HandleResolver {
   ): Promise<{ readonly args: unknown; readonly from: readonly ResolvedReference[] }>;
 }
 
-export interface HandleResolverOptions {
-  readonly infospace: Pick<Infospace, "note" | "collection" | "resource" | "items">;
-  /** Maximum characters of JSON of the filled arguments. */
-  readonly fillLimit: number;
-}
+/** `fillLimit`: maximum characters of JSON of the filled arguments. */
+type HandleResolverOptions = Readonly<{ infospace: HandleReader; fillLimit: number }>;
+type HandleReader = Pick<Infospace, "note" | "collection" | "resource" | "items">;
 
 const MAX_HANDLES = 64;
 /** Bytes that may be read per character that may be filled in: often a small part of a long note is needed. */

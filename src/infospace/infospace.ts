@@ -59,13 +59,8 @@ export interface CollectOptions extends NoteLabel {
 
 export type NoteFile = NoteLabel & Readonly<{ bytes: Uint8Array; mediaType: string }>;
 
-export interface ItemRange {
-  /** The first position. Default 0. */
-  readonly from?: number;
-  /** The position after the last. */
-  readonly to?: number;
-  readonly signal?: AbortSignal;
-}
+/** `from`: the first position, by default 0; `to`: the position after the last. */
+export type ItemRange = Readonly<{ from?: number; to?: number; signal?: AbortSignal }>;
 
 export interface InfospaceOptions {
   readonly store: InfospaceStore;

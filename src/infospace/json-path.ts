@@ -10,10 +10,8 @@ export type PathStep = string | number;
 /** A place in a JSON value: `items[0].id`, `a["b.c"][-1]`. Without steps it is the value itself. */
 export type JsonPath = Readonly<{ text: string; steps: readonly PathStep[] }>;
 
-export type PathResult =
-  | { readonly found: true; readonly value: Json }
-  /** A sentence about where the path ends and what is there. */
-  | { readonly found: false; readonly missing: string };
+/** `missing`: a sentence about where the path ends and what is there. */
+export type PathResult = Readonly<{ found: true; value: Json } | { found: false; missing: string }>;
 
 const PATH_LIMIT = 512;
 const LISTED_FIELDS = 8;

@@ -5,10 +5,8 @@ import type { Json } from "../core/json.ts";
 /** Grows while the lines are read. */
 export type LineCounts = Readonly<{ values: number; empty: number }>;
 
-interface JsonLinesOptions {
-  /** Characters. */
-  readonly lineLimit?: number;
-}
+/** The limit in characters. */
+type JsonLinesOptions = { readonly lineLimit?: number };
 
 type JsonLines<Values> = Readonly<{ values: Values; counts: LineCounts }>;
 const LINE_LIMIT = 64 * 1024 * 1024;
@@ -118,10 +116,7 @@ export function toJson(value: unknown, invalid: (reason: string, cause: unknown)
   }
 }
 
-type TextForm =
-  | { readonly form: "json"; readonly value: Json }
-  | { readonly form: "lines" }
-  | { readonly form: "text" };
+type TextForm = Readonly<{ form: "json"; value: Json } | { form: "lines" } | { form: "text" }>;
 
 const TEXT: TextForm = { form: "text" };
 

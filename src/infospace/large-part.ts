@@ -53,9 +53,7 @@ export function parseListText(text: string): ListText | undefined {
   return detected.form === "json" && isList(detected.value) ? { form: "json", value: detected.value } : undefined;
 }
 
-type NestedList =
-  | { readonly by: "items"; readonly list: readonly Json[] }
-  | { readonly by: "json_lines"; readonly text: string };
+type NestedList = Readonly<{ by: "items"; list: readonly Json[] } | { by: "json_lines"; text: string }>;
 
 type LongestList = Readonly<{ steps: readonly PathStep[]; size: number; found: NestedList }>;
 
@@ -81,9 +79,8 @@ export function findLongestList(content: JsonObject): Pick<LongestList, "steps" 
     }
     if (!isList(value)) return best;
     const size = JSON.stringify(value).length;
-    return best !== undefined && best.size >= size * INNER_SHARE
-      ? best
-      : { steps, size, found: { by: "items", list: value } };
+    if (best !== undefined && best.size >= size * INNER_SHARE) return best;
+    return { steps, size, found: { by: "items", list: value } };
   }
   return findLongest(content, []);
 }
@@ -92,17 +89,11 @@ function describePart(value: string | readonly Json[]): Pick<LargePart, "what" |
   const what = describeJson(value, true);
   if (typeof value !== "string") return { what, isMany: value.length > 1 };
   const read = detectTextForm(value);
-  switch (read.form) {
-    case "lines": {
-      const [first = null] = parseJsonLines(value).values;
-      return { what: `text, JSON lines: ${describeJson(first, false)}`, isMany: true };
-    }
-    case "json":
-      return {
-        what: `text, JSON ${describeJson(read.value, true)}`,
-        isMany: !isRecord(read.value) || findLongestList(read.value) !== undefined,
-      };
-    case "text":
-      return { what, isMany: value.trimEnd().includes("\n") };
+  if (read.form === "text") return { what, isMany: value.trimEnd().includes("\n") };
+  if (read.form === "lines") {
+    const [first = null] = parseJsonLines(value).values;
+    return { what: `text, JSON lines: ${describeJson(first, false)}`, isMany: true };
   }
+  const isMany = !isRecord(read.value) || findLongestList(read.value) !== undefined;
+  return { what: `text, JSON ${describeJson(read.value, true)}`, isMany };
 }

@@ -46,11 +46,7 @@ export async function readPart({ infospace, caller }: ReadContext, handle: strin
 }
 
 /** The n-th note, from the end if negative. Removed notes leave gaps in the positions; only then are items counted. */
-export async function readNthItem(
-  infospace: Pick<Infospace, "items">,
-  collection: Collection,
-  index: number,
-): Promise<CollectionItem | undefined> {
+export async function readNthItem(infospace: Pick<Infospace, "items">, collection: Collection, index: number) {
   const { count } = collection;
   let left = index < 0 ? count + index : index;
   if (left < 0 || left >= count) return undefined;
@@ -84,10 +80,8 @@ export async function listVersions({ store, infospace, caller }: ReadContext, ha
   }
   const { format, hash } = resource;
   const earlier = (await store.history(resource.id)).filter((each) => each.version < version);
-  return [
-    ...earlier.map((each) => ({ ...each, isPresent: false })),
-    { version, format, hash, bytes, changedAt, isPresent: true },
-  ];
+  const present = { version, format, hash, bytes, changedAt, isPresent: true };
+  return [...earlier.map((each) => ({ ...each, isPresent: false })), present];
 }
 
 export async function collectContents(items: AsyncIterable<CollectionItem>): Promise<readonly Json[]> {

@@ -51,12 +51,7 @@ export interface QuotaExcess {
 }
 
 /** The first limit that an addition exceeds. */
-export function findExcess(
-  quota: Quota,
-  scope: QuotaScope,
-  after: QuotaAmount,
-  added: QuotaAmount,
-): QuotaExcess | undefined {
+export function findExcess(quota: Quota, scope: QuotaScope, after: QuotaAmount, added: QuotaAmount) {
   for (const of of ["notes", "bytes", "rows"] as const) {
     const limit = quota[scope][of];
     if (added[of] > 0 && after[of] > limit) return { scope, of, limit, used: after[of] - added[of], wanted: added[of] };
@@ -65,14 +60,11 @@ export function findExcess(
 }
 
 export function quotaExceededError({ scope, of, limit, used, wanted }: QuotaExcess): QmError {
-  return new QmError(
-    "quota_exceeded",
-    `this ${scope} may store ${limit} ${of} and stores ${used}: ${wanted} more do not fit, and nothing was stored`,
-    {
-      hint: "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.",
-      details: { scope, of, limit, used, wanted },
-    },
-  );
+  const message = `this ${scope} may store ${limit} ${of} and stores ${used}: ${wanted} more do not fit, and nothing was stored`;
+  return new QmError("quota_exceeded", message, {
+    hint: "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.",
+    details: { scope, of, limit, used, wanted },
+  });
 }
 
 /** Whether a quota is used up or the disk is full. */

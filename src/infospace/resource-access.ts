@@ -37,14 +37,8 @@ export function createOwnResource(kind: ResourceKind, { tenant = "", user, sessi
 
 function toOwner(resource: Pick<NoteFacts, "origin"> & { readonly reach: NoteVisibility }): ActionOwner {
   const { tenant = "", user = "", actor, session } = resource.origin;
-  switch (resource.reach) {
-    case "session":
-      return { tenant, user, session };
-    case "actor":
-      return { tenant, user, actor };
-    case "tenant":
-      return { tenant };
-  }
+  if (resource.reach === "tenant") return { tenant };
+  return resource.reach === "actor" ? { tenant, user, actor } : { tenant, user, session };
 }
 
 function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: Resource): string {
