@@ -8,12 +8,8 @@ import { batchMembers, estimatePageSize } from "./portions.ts";
 /** Oldest first. */
 type ExportSelection = Readonly<{ notes: readonly Pick<NoteFacts, "id" | "bytes">[]; collections: readonly number[] }>;
 
-export interface ExportOptions {
-  /** Whether to include earlier versions. */
-  readonly history?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
+/** `history`: whether to include earlier versions. */
+export type ExportOptions = Readonly<{ history?: boolean | undefined; signal?: AbortSignal | undefined }>;
 const PORTION = { members: 200, bytes: 4 * 1024 * 1024 };
 const HANDLES_PER_LINE = 500;
 

@@ -9,15 +9,11 @@ import { parseHandle } from "./note.ts";
 const handleTextFormats = ["json", "jsonl", "text"] as const;
 type HandleTextFormat = (typeof handleTextFormats)[number];
 
-/** `{"$from": "note__12", "path": "items[0].id"}` in arguments, which stands for a stored value. */
-export interface HandleReference {
-  readonly handle: string;
-  readonly path?: string;
-  /** Absent: the current version. */
-  readonly version?: number;
-  /** Absent: the value itself. */
-  readonly as?: HandleTextFormat;
-}
+/**
+ * `{"$from": "note__12", "path": "items[0].id"}` in arguments, which stands for a stored value: without `version` the
+ * current one, without `as` the value itself.
+ */
+export type HandleReference = Readonly<{ handle: string; path?: string; version?: number; as?: HandleTextFormat }>;
 
 export interface ArgumentReference {
   /** Its place in the arguments. */
@@ -186,10 +182,9 @@ export function formatPlace(at: string): string {
 }
 
 function invalidReferenceError(at: string, problem: string): QmError {
-  return new QmError("invalid_arguments", `${formatPlace(at)}: ${problem}`, {
-    hint: 'Write {"$from": "note__12"}, or {"$from": "collection__7", "path": "[0].id"} for a part of it. "version": 2 is an earlier version, and "as": "json", "jsonl" or "text" makes it a text.',
-    details: { at },
-  });
+  const hint =
+    'Write {"$from": "note__12"}, or {"$from": "collection__7", "path": "[0].id"} for a part of it. "version": 2 is an earlier version, and "as": "json", "jsonl" or "text" makes it a text.';
+  return new QmError("invalid_arguments", `${formatPlace(at)}: ${problem}`, { hint, details: { at } });
 }
 
 export function handleFromDataError(at: string): QmError {

@@ -144,7 +144,6 @@ export interface ResourceQuery {
 
 /** `from`: the first position. Default version: the newest. */
 type ItemQuery = Readonly<{ version?: number | undefined; from: number; limit: number }>;
-
 type SaveOptions = Readonly<{ reach: NoteVisibility; name?: string | undefined; at: string }>;
 export type SaveRequest = SaveOptions & Readonly<{ kind: ResourceKind; id: number }>;
 

@@ -7,7 +7,6 @@ export type LineCounts = Readonly<{ values: number; empty: number }>;
 
 /** The limit in characters. */
 type JsonLinesOptions = { readonly lineLimit?: number };
-
 type JsonLines<Values> = Readonly<{ values: Values; counts: LineCounts }>;
 const LINE_LIMIT = 64 * 1024 * 1024;
 const BOM = "\uFEFF";
@@ -101,9 +100,8 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT }: JsonLinesOptions) {
 }
 
 function lineTooLongError(line: number, limit: number): QmError {
-  return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, {
-    hint: "JSON lines have one value per line. Is it a single JSON text?",
-  });
+  const hint = "JSON lines have one value per line. Is it a single JSON text?";
+  return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, { hint });
 }
 
 /** The JSON form of a value: a Date becomes a text. Undefined if it has none. Throws the error that `invalid` makes. */
@@ -117,7 +115,6 @@ export function toJson(value: unknown, invalid: (reason: string, cause: unknown)
 }
 
 type TextForm = Readonly<{ form: "json"; value: Json } | { form: "lines" } | { form: "text" }>;
-
 const TEXT: TextForm = { form: "text" };
 
 /** A number that may lose digits when it is parsed. */

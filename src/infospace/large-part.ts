@@ -3,14 +3,8 @@ import { formatJsonPath, type PathStep } from "./json-path.ts";
 import { describeJson, isList } from "./json-preview.ts";
 import { detectTextForm, parseJsonLines } from "./json-text.ts";
 
-export interface LargePart {
-  readonly path: string;
-  readonly steps: readonly PathStep[];
-  /** `array of 900 objects {id}`, `text, JSON array of 12 strings`. */
-  readonly what: string;
-  /** Whether it can be split. */
-  readonly isMany: boolean;
-}
+/** `what`: such as `array of 900 objects {id}`, `text, JSON array of 12 strings`; `isMany`: whether it can be split. */
+export type LargePart = Readonly<{ path: string; steps: readonly PathStep[]; what: string; isMany: boolean }>;
 
 const DEPTH = 4;
 const NODES = 2_000;
@@ -54,7 +48,6 @@ export function parseListText(text: string): ListText | undefined {
 }
 
 type NestedList = Readonly<{ by: "items"; list: readonly Json[] } | { by: "json_lines"; text: string }>;
-
 type LongestList = Readonly<{ steps: readonly PathStep[]; size: number; found: NestedList }>;
 
 /** An inner list replaces the outer one if it makes up this share. */

@@ -20,16 +20,11 @@ export interface NotesQuery extends Omit<ResourceQuery, "kind" | "whose" | "befo
   readonly actor?: string | undefined;
 }
 
-export interface NotesPageQuery extends NotesQuery {
-  /** The `next` of the previous page. */
-  readonly before?: string | undefined;
-  /** Default 50. */
-  readonly limit?: number | undefined;
-}
+/** `before`: the `next` of the previous page; `limit`: by default 50. */
+export type NotesPageQuery = NotesQuery & Readonly<{ before?: string | undefined; limit?: number | undefined }>;
 
 /** Newest first. `next`: the `before` of the next page. Absent: this is the last. */
 export type NotesPage = Readonly<{ items: readonly NoteEntry[]; next?: string }>;
-
 const PAGE = 500;
 const MAX_LIMIT = 1_000;
 
@@ -86,8 +81,7 @@ function parseCursor(text: string | undefined): readonly (readonly [ResourceKind
   return text.split(",").map((part) => {
     const { kind, id } = parseHandle(part) ?? {};
     if (kind !== undefined && id !== undefined) return [kind, id];
-    throw new QmError("invalid_arguments", `${quoteName(text)} is not the end of a page`, {
-      hint: "Give the `next` of the previous page unchanged.",
-    });
+    const hint = "Give the `next` of the previous page unchanged.";
+    throw new QmError("invalid_arguments", `${quoteName(text)} is not the end of a page`, { hint });
   });
 }

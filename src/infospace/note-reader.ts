@@ -121,9 +121,8 @@ function requireRange(query: PartQuery): void {
 
 export function requireOrder(from: number, to: number): void {
   if (to >= from) return;
-  throw new QmError("invalid_arguments", `the slice ends at ${to}, before it begins at ${from}`, {
-    hint: "from is the position of the first, to the position after the last.",
-  });
+  const hint = "from is the position of the first, to the position after the last.";
+  throw new QmError("invalid_arguments", `the slice ends at ${to}, before it begins at ${from}`, { hint });
 }
 
 function missingPartError(handle: string, path: string, why: string): QmError {

@@ -28,10 +28,8 @@ export interface NoteFacts extends StoredResource {
   readonly partOf?: number;
 }
 
-export interface Note extends NoteFacts {
-  /** For a file: `{ media_type, size, base64 }`. */
-  readonly content: Json;
-}
+/** The content of a file is `{ media_type, size, base64 }`. */
+export type Note = NoteFacts & { readonly content: Json };
 
 /** An ordered list of notes. A note may be in several collections, and more than once in each. */
 export interface Collection extends StoredResource {
@@ -106,17 +104,14 @@ export function notAHandleError(asked: string): QmError {
 }
 
 export function handleNotFoundError(handle: string): QmError {
-  return new QmError("not_found", `there is no ${quoteName(handle)} here`, {
-    hint: "What is not saved expires after a while. Search with infospace__search-collections and infospace__search-notes, or make it again.",
-    details: { handle },
-  });
+  const hint =
+    "What is not saved expires after a while. Search with infospace__search-collections and infospace__search-notes, or make it again.";
+  return new QmError("not_found", `there is no ${quoteName(handle)} here`, { hint, details: { handle } });
 }
 
 export function versionNotFoundError(handle: string, asked: number, present: number): QmError {
-  return new QmError("not_found", `${handle} has no version ${asked}`, {
-    hint: `Its current version is ${present}. Earlier ones are counted from 1.`,
-    details: { handle, version: present },
-  });
+  const hint = `Its current version is ${present}. Earlier ones are counted from 1.`;
+  return new QmError("not_found", `${handle} has no version ${asked}`, { hint, details: { handle, version: present } });
 }
 
 export function wrongKindError(handle: string, wanted: ResourceKind): QmError {

@@ -82,10 +82,8 @@ export interface NoteHit extends Partial<Pick<NoteSearchHit, "passage">> {
 /** Expired notes count until they are removed. */
 export type NotesUsage = QuotaUsage & { readonly limit: QuotaAmount };
 
-export interface NotesExport extends NotesQuery, ExportOptions {
-  /** Only these, with the notes of their collections. */
-  readonly handles?: readonly string[] | undefined;
-}
+/** `handles`: only these, with the notes of their collections. */
+export type NotesExport = NotesQuery & ExportOptions & { readonly handles?: readonly string[] | undefined };
 
 interface NotesOptions extends Pick<InfospaceOptions, "store" | "expiresInMs" | "mayUse"> {
   readonly quota: Quota;
@@ -253,9 +251,8 @@ function requireMember(member: unknown, position: number): void {
     if (keys.length === 1 && Number.isSafeInteger(member.id)) return;
     if ("content" in member && keys.every((key) => ["content", "name", "properties"].includes(key))) return;
   }
-  throw new QmError("invalid_arguments", `item ${position} is neither { content } nor the { id } of a note`, {
-    hint: "Wrap every value: rows.map((content) => ({ content })).",
-  });
+  const hint = "Wrap every value: rows.map((content) => ({ content })).";
+  throw new QmError("invalid_arguments", `item ${position} is neither { content } nor the { id } of a note`, { hint });
 }
 
 function requireJson(value: unknown): Json {

@@ -1,6 +1,5 @@
 /** The most members and about the most bytes that are read or written at a time. */
 export type PortionLimits = Readonly<{ members: number; bytes: number }>;
-
 type Source<T> = AsyncIterable<T> | Iterable<T>;
 
 /** Groups a stream into non-empty lists. If the source fails, the last list is yielded before the error is thrown. */

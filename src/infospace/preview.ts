@@ -5,7 +5,6 @@ import type { Collection, NoteFacts, Resource } from "./note.ts";
 import { formatHandle } from "./note.ts";
 
 export type CollectionSampler = ReturnType<typeof createSampler>;
-
 const MAX_FIELDS = 40;
 /** How many further field names are counted. */
 const MAX_OTHER_FIELDS = 1_000;
@@ -32,18 +31,12 @@ export function createSampler(limit: number) {
 
   function takeFields(item: JsonObject): void {
     for (const key of Object.keys(item)) {
-      let field = fields.get(key);
+      const label = fields.has(key) ? key : formatKey(key);
+      if (!fields.has(label) && fields.size < MAX_FIELDS) fields.set(label, { count: 0, kinds: new Map() });
+      const field = fields.get(label);
       if (field === undefined) {
-        const label = formatKey(key);
-        field = fields.get(label);
-        if (field === undefined && fields.size < MAX_FIELDS) {
-          field = { count: 0, kinds: new Map() };
-          fields.set(label, field);
-        }
-        if (field === undefined) {
-          if (others.size < MAX_OTHER_FIELDS) others.add(label);
-          continue;
-        }
+        if (others.size < MAX_OTHER_FIELDS) others.add(label);
+        continue;
       }
       field.count++;
       const value = getOwn(item, key) ?? null;

@@ -42,13 +42,7 @@ export function createQuota(settings: QuotaSettings = {}): Quota {
   return { session: merge("session"), user: merge("user"), tenant: merge("tenant") };
 }
 
-export interface QuotaExcess {
-  readonly scope: QuotaScope;
-  readonly of: keyof QuotaAmount;
-  readonly limit: number;
-  readonly used: number;
-  readonly wanted: number;
-}
+export type QuotaExcess = NonNullable<ReturnType<typeof findExcess>>;
 
 /** The first limit that an addition exceeds. */
 export function findExcess(quota: Quota, scope: QuotaScope, after: QuotaAmount, added: QuotaAmount) {
@@ -61,10 +55,9 @@ export function findExcess(quota: Quota, scope: QuotaScope, after: QuotaAmount, 
 
 export function quotaExceededError({ scope, of, limit, used, wanted }: QuotaExcess): QmError {
   const message = `this ${scope} may store ${limit} ${of} and stores ${used}: ${wanted} more do not fit, and nothing was stored`;
-  return new QmError("quota_exceeded", message, {
-    hint: "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.",
-    details: { scope, of, limit, used, wanted },
-  });
+  const hint =
+    "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.";
+  return new QmError("quota_exceeded", message, { hint, details: { scope, of, limit, used, wanted } });
 }
 
 /** Whether a quota is used up or the disk is full. */

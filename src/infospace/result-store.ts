@@ -25,13 +25,11 @@ export interface StoredResult {
   readonly shown: JsonObject;
 }
 
-/** A result as a model may see it. The store gets nothing else, so that hidden data is not stored for a model. */
-export interface VisibleResult {
-  readonly data: unknown;
-  readonly content?: Content | undefined;
-  /** Characters of the JSON and of the media. */
-  readonly size: number;
-}
+/**
+ * A result as a model may see it. The store gets nothing else, so that hidden data is not stored for a model. `size`:
+ * characters of the JSON and of the media.
+ */
+export type VisibleResult = Readonly<{ data: unknown; content?: Content | undefined; size: number }>;
 
 /** Stores results that are too long to show. */
 export interface ResultStore {
@@ -43,13 +41,8 @@ export interface ResultStore {
 
 type NoteWriter = Pick<Infospace, "write" | "writeFile" | "collect" | "remove">;
 
-interface ResultStoreOptions {
-  readonly infospace: NoteWriter;
-  /** Maximum characters of JSON in `shown`. */
-  readonly previewLimit: number;
-  /** Whether a caller may know of an action. */
-  sees(name: string, caller: Caller): boolean;
-}
+/** `previewLimit`: maximum characters of JSON in `shown`; `sees`: whether a caller may know of an action. */
+type ResultStoreOptions = { infospace: NoteWriter; previewLimit: number; sees(name: string, caller: Caller): boolean };
 
 const NEXT_LIMIT = 420;
 const LISTED_FILES = 4;
@@ -158,7 +151,6 @@ function interruptedError(thrown: unknown, handle: string, count: number, isCanc
 }
 
 type StoredMedia = Awaited<ReturnType<typeof storeMedia>>;
-
 const MEDIA_TYPE = /^[\w.+-]{1,60}\/[\w.+-]{1,60}$/;
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
 const MIN_BASE64 = 16;

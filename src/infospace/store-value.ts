@@ -118,11 +118,8 @@ function getExamplePath(shape: JsonObject): string | undefined {
   return plain === undefined ? "[0]" : formatJsonPath([0, plain]);
 }
 
-interface NextStepHint extends Pick<StoredValue, "part" | "large"> {
-  readonly handle: string;
-  readonly kind: ResourceKind;
-  readonly format?: NoteFormat | undefined;
-}
+type NextStepHint = Pick<StoredValue, "part" | "large"> &
+  Readonly<{ handle: string; kind: ResourceKind; format?: NoteFormat | undefined }>;
 
 /** Tells a model how to use a stored result, in at most `limit` characters. Names only actions that it can see. */
 export function formatNextStep(hint: NextStepHint, sees: (name: string) => boolean, limit: number): string {

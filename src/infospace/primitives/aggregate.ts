@@ -96,9 +96,7 @@ export function aggregateItems(inputs: PrimitiveItems, { by, measures, limit }: 
     for (const { values, count, tallies } of groups.values()) {
       const entries: [string, Json][] = groupedBy.map(({ field }, index) => [field, values[index] ?? null]);
       entries.push(["count", count]);
-      for (const [index, measure] of measured.entries()) {
-        entries.push([measure.field, computeResult(measure, tallies[index])]);
-      }
+      for (const [index, each] of measured.entries()) entries.push([each.field, computeResult(each, tallies[index])]);
       yield { content: Object.fromEntries(entries) };
     }
   }

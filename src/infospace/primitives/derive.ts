@@ -48,12 +48,8 @@ export function createListShape<Item extends z.ZodType>(item: Item) {
 
 type PrimitiveTarget = z.output<typeof targetShape>;
 
-export interface ItemSource {
-  readonly count: number;
-  /** False: the collection was not filled to the end. */
-  readonly complete: boolean;
-  readonly inputs: AsyncIterable<PrimitiveItem>;
-}
+/** `complete` is false if the collection was not filled to the end. */
+export type ItemSource = Readonly<{ count: number; complete: boolean; inputs: AsyncIterable<PrimitiveItem> }>;
 
 /** The items of a collection or list. A single note is a list of one. */
 export async function resolveSource(infospace: Infospace, target: PrimitiveTarget, { caller, signal }: CallContext) {

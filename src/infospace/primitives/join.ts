@@ -44,7 +44,6 @@ export const joinAction = (parts: PrimitiveOptions) =>
 
 type JoinKey = Readonly<{ left: JsonPath; right: JsonPath }>;
 export type JoinOptions = Readonly<{ on: readonly JoinKey[]; kind: JoinKind; clash: ClashMode; limit: number }>;
-
 const MAX_CLASHING_FIELDS = 20;
 
 /**
@@ -65,9 +64,9 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
 
   function recordClash(field: string): void {
     if (clash === "error") {
-      throw new QmError("conflict", `both sides have ${quoteName(field)}, with different values`, {
-        hint: 'Take one with clash "left" or "right", keep both with "prefix", or leave it out of one side with infospace__project.',
-      });
+      const hint =
+        'Take one with clash "left" or "right", keep both with "prefix", or leave it out of one side with infospace__project.';
+      throw new QmError("conflict", `both sides have ${quoteName(field)}, with different values`, { hint });
     }
     clashes.set(field, (clashes.get(field) ?? 0) + 1);
   }

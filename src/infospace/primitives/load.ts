@@ -10,6 +10,7 @@ import { type PartQuery, readNthItem, requireOrder, requireValue } from "../note
 import { previewKeys, summarizeResource } from "../preview.ts";
 import { LOAD } from "../resource-access.ts";
 
+type LoadOptions = Readonly<{ infospace: Infospace; valueLimit: number }>;
 type LoadRequest = PartQuery & { readonly target: string };
 const DEFAULT_ITEMS = 5;
 /** The longest position in characters. */
@@ -21,12 +22,8 @@ const MIN_SHARE = 0.3;
  * Reads a part that fits one answer of at most `valueLimit` characters of JSON, so that a model is shown all of it. The
  * answer always says `total` and `more`.
  */
-export async function loadResource(
-  { infospace, valueLimit }: { readonly infospace: Infospace; readonly valueLimit: number },
-  request: LoadRequest,
-  caller: Caller,
-  signal: AbortSignal,
-): Promise<JsonObject> {
+export async function loadResource(parts: LoadOptions, request: LoadRequest, caller: Caller, signal: AbortSignal) {
+  const { infospace, valueLimit } = parts;
   const { from = 0, to = from, path, version } = request;
   requireOrder(from, to);
   const resource = await infospace.resource(request.target, caller);
@@ -159,9 +156,8 @@ function loadFile(part: Part, { content }: Note): JsonObject {
 async function readItemPath(infospace: Infospace, collection: Collection, path: JsonPath, target: string) {
   const [first, ...steps] = path.steps;
   if (typeof first !== "number") {
-    throw new QmError("invalid_arguments", `${target} is a collection, so its path begins with a position`, {
-      hint: "Write [0] for the first note, [0].id for its id.",
-    });
+    const hint = "Write [0] for the first note, [0].id for its id.";
+    throw new QmError("invalid_arguments", `${target} is a collection, so its path begins with a position`, { hint });
   }
   const item = await readNthItem(infospace, collection, first);
   if (item !== undefined) return requireValue(item.content, { ...path, steps }, target);

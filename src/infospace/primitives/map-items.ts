@@ -45,9 +45,8 @@ export function mapItems(
   const failures: { readonly position: number; readonly code: string; readonly message: string }[] = [];
   const approvals: string[] = [];
   const reasons = createReasonLog();
-  let taken = 0;
+  let [taken, hasFailed] = [0, false];
   let stoppedBy: MapStopReason | undefined;
-  let hasFailed = false;
 
   function findStopReason(): MapStopReason | undefined {
     if (signal?.aborted) return "cancelled";
@@ -140,10 +139,4 @@ export function mapItems(
 }
 
 export type MapRun = ReturnType<typeof mapItems>;
-
-interface StartedItem {
-  readonly input: PrimitiveItem;
-  readonly position: number;
-  ended: Promise<void>;
-  result?: MapItemResult;
-}
+type StartedItem = { input: PrimitiveItem; position: number; ended: Promise<void>; result?: MapItemResult };

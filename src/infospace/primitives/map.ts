@@ -124,20 +124,14 @@ async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onIt
 
 /** Only the data that a model may see: the resulting note can be shown to it. */
 function toItemResult(outcome: Outcome): MapItemResult {
-  switch (outcome.status) {
-    case "done": {
-      const data = getModelData(outcome);
-      if (data === null || data === undefined) return { status: "empty" };
-      try {
-        return { status: "done", content: JSON.parse(JSON.stringify(data)) as Json };
-      } catch (thrown) {
-        return { status: "failed", code: "invalid_output", message: getErrorMessage(thrown) };
-      }
-    }
-    case "waiting":
-      return { status: "waiting", approvalId: outcome.approval.id };
-    default:
-      return { status: "failed", code: outcome.error.code, message: outcome.error.error };
+  if (outcome.status === "waiting") return { status: "waiting", approvalId: outcome.approval.id };
+  if (outcome.status !== "done") return { status: "failed", code: outcome.error.code, message: outcome.error.error };
+  const data = getModelData(outcome);
+  if (data === null || data === undefined) return { status: "empty" };
+  try {
+    return { status: "done", content: JSON.parse(JSON.stringify(data)) as Json };
+  } catch (thrown) {
+    return { status: "failed", code: "invalid_output", message: getErrorMessage(thrown) };
   }
 }
 

@@ -52,11 +52,9 @@ export const pluckAction = (parts: PrimitiveOptions) =>
     },
   });
 
-interface ProjectOptions {
-  /** A list of paths keeps the nesting. A map puts each value directly under its new name. */
-  readonly fields: readonly JsonPath[] | ReadonlyMap<string, JsonPath>;
-  readonly missing: (typeof missingFieldModes)[number];
-}
+/** A list of paths keeps the nesting. A map puts each value directly under its new name. */
+type FieldPaths = readonly JsonPath[] | ReadonlyMap<string, JsonPath>;
+type ProjectOptions = Readonly<{ fields: FieldPaths; missing: (typeof missingFieldModes)[number] }>;
 
 /** Drops an item that has none of the fields, for every `missing` mode. */
 export function projectItems(inputs: PrimitiveItems, { fields, missing }: ProjectOptions) {

@@ -97,10 +97,6 @@ function createSplitDetector(path: readonly PathStep[]) {
   let usualSteps: readonly PathStep[] | undefined;
   let textMode: SplitMode | undefined;
 
-  function addPath(text: string): void {
-    if (paths.size < MAX_PATHS && text.length <= PATH_LIMIT && text.search(UNSAFE_CHARACTERS) < 0) paths.add(text);
-  }
-
   function splitKnown(by: SplitMode, value: Json): SplitParts {
     modes.add(by);
     return splitValue(value, by, "");
@@ -123,7 +119,8 @@ function createSplitDetector(path: readonly PathStep[]) {
       if (isRecord(value)) {
         const found = splitRecord(value);
         if (found === undefined) return { reason: "it is an object without a list: give the path of a text in it" };
-        addPath(formatJsonPath([...path, ...found.steps]));
+        const at = formatJsonPath([...path, ...found.steps]);
+        if (paths.size < MAX_PATHS && at.length <= PATH_LIMIT && at.search(UNSAFE_CHARACTERS) < 0) paths.add(at);
         return found.parts;
       }
       if (typeof value !== "string")
