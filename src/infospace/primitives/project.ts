@@ -90,12 +90,10 @@ export function projectItems(inputs: PrimitiveItems, { fields, missing }: Projec
   }
 
   const reportFields = () =>
-    wanted.flatMap(({ path, count, reasons }) =>
-      reasons
-        .first()
-        .slice(0, 1)
-        .map((first) => ({ path: path.text, count, ...first })),
-    );
+    wanted.flatMap(({ path, count, reasons }) => {
+      const [first] = reasons.first();
+      return first === undefined ? [] : [{ path: path.text, count, ...first }];
+    });
   return { items: items(), report: () => ({ input, dropped, missing: reportFields() }) };
 }
 
