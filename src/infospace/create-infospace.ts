@@ -26,6 +26,7 @@ import { listFirstUsable, toResourceAction } from "./resource-access.ts";
 const PORTION = { members: 500, bytes: 1024 * 1024 };
 /** How often a note is replaced again after a concurrent change. */
 const ATTEMPTS = 8;
+type Portions = AsyncIterable<readonly NewCollectionItem[]>;
 const MAX_NAMESAKES = 20;
 const LISTED_NAMESAKES = 5;
 
@@ -62,18 +63,16 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   }
 
   /** Only the owner may change a resource, or see its versions from before it was shared. */
-  function requireOwner(resource: Resource, handle: string, caller: Caller): void {
-    if (isOwnResource(resource, caller)) return;
+  function requireOwner<T extends Resource>(resource: T, handle: string, caller: Caller): T {
+    if (isOwnResource(resource, caller)) return resource;
     throw new QmError("denied", `${handle} belongs to another caller: you may read it and not change it`, {
       hint: "Make a copy of your own and change that: infospace__create-collection, infospace__create-note.",
       details: { handle },
     });
   }
 
-  function isOwnResource(resource: Resource, caller: Caller): boolean {
-    const action = toResourceAction(getResourceKind(resource), { ...resource, reach: "actor" });
-    return mayUse(action, caller) === "allowed";
-  }
+  const isOwnResource = (resource: Resource, caller: Caller): boolean =>
+    mayUse(toResourceAction(getResourceKind(resource), { ...resource, reach: "actor" }), caller) === "allowed";
 
   /** Parses a handle, or finds the newest resource of that name. */
   async function resolveResourceHandle(handle: string, caller: Caller, wanted?: ResourceKind): Promise<ParsedHandle> {
@@ -84,8 +83,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
       if (wanted !== undefined && parsed.kind !== wanted) throw wrongKindError(handle, wanted);
       return parsed;
     }
-    for (const kind of ["collection", "note"] as const) {
-      if (wanted !== undefined && kind !== wanted) continue;
+    for (const kind of wanted === undefined ? (["collection", "note"] as const) : [wanted]) {
       const all = await findByName(kind, handle, caller);
       const found = all.find((each) => isOwnResource(each, caller)) ?? all[0];
       if (found !== undefined) return { kind, id: found.id };
@@ -107,18 +105,6 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     const earlier = await store.collectionVersion(id, version);
     if (earlier === undefined) throw versionNotFoundError(handle, version, present.version);
     return { ...present, version, ...earlier };
-  }
-
-  async function ownResource(maker: NoteAuthor, handle: string): Promise<Resource> {
-    const found = await resource(handle, maker.caller);
-    requireOwner(found, handle, maker.caller);
-    return found;
-  }
-
-  async function ownCollection(maker: NoteAuthor, handle: string): Promise<Collection> {
-    const found = await collection(handle, maker.caller);
-    requireOwner(found, handle, maker.caller);
-    return found;
   }
 
   function createTransientRetention(): Retention {
@@ -153,16 +139,11 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   }
 
   function recordWrite<T extends Resource>(maker: NoteAuthor, written: T): T {
-    record(maker.caller, createWrittenEvent(maker, getResourceKind(written), written));
+    record(maker.caller, createWrittenEvent(maker, written));
     return written;
   }
 
-  async function fill(
-    id: number,
-    maker: NoteAuthor,
-    portions: AsyncIterable<readonly NewCollectionItem[]>,
-    { onProgress, signal }: Pick<CollectOptions, "onProgress" | "signal"> = {},
-  ): Promise<void> {
+  async function fill(id: number, maker: NoteAuthor, portions: Portions, { onProgress, signal }: CollectOptions = {}) {
     const handle = formatHandle("collection", id);
     const at = runtime.now();
     let count = 0;
@@ -249,7 +230,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
       });
     },
     async add(maker, handle, members) {
-      const { id } = await ownCollection(maker, handle);
+      const { id } = requireOwner(await collection(handle, maker.caller), handle, maker.caller);
       const portions = batchMembers(toEntries(members), PORTION);
       const [first, second] = [await portions.next(), await portions.next()];
       const all = prepend([first, second], portions);
@@ -264,13 +245,13 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
       return recordWrite(maker, await collection(handle, maker.caller));
     },
     async takeOut(maker, handle, notes) {
-      const { id } = await ownCollection(maker, handle);
+      const { id } = requireOwner(await collection(handle, maker.caller), handle, maker.caller);
       const removed = await store.removeItems(id, notes, now());
       if (removed > 0) recordWrite(maker, await collection(handle, maker.caller));
       return removed;
     },
     async save(maker, asked, { reach, name }) {
-      const own = await ownResource(maker, asked);
+      const own = requireOwner(await resource(asked, maker.caller), asked, maker.caller);
       const kind = getResourceKind(own);
       const handle = formatHandle(kind, own.id);
       const saved = await store.save(kind, own.id, { reach, name, at: now() });
@@ -280,7 +261,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
       return saved;
     },
     async remove(maker, asked) {
-      const own = await ownResource(maker, asked);
+      const own = requireOwner(await resource(asked, maker.caller), asked, maker.caller);
       const kind = getResourceKind(own);
       const removed = await store.remove(kind, own.id);
       const data = { callId: maker.callId, handle: formatHandle(kind, own.id), ...removed };
@@ -291,10 +272,9 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
       const { name } = resource;
       if (name === undefined) return [];
       const all = [...(await findByName("collection", name, caller)), ...(await findByName("note", name, caller))];
-      return all
-        .filter((each) => each.id !== resource.id || getResourceKind(each) !== getResourceKind(resource))
-        .slice(0, LISTED_NAMESAKES)
-        .map((each) => formatHandle(getResourceKind(each), each.id));
+      const handles = all.map((each) => formatHandle(getResourceKind(each), each.id));
+      const own = formatHandle(getResourceKind(resource), resource.id);
+      return handles.filter((handle) => handle !== own).slice(0, LISTED_NAMESAKES);
     },
   };
 }

@@ -4,9 +4,7 @@ import { type StoredContent, toFileContent, toJsonContent } from "./infospace-st
 import { DEFAULT_MEDIA_TYPE, listSources, noteVisibilities, parseHandle } from "./note.ts";
 
 export const EXPORT_VERSION = 1;
-
 export const exportHeaderShape = z.object({ quartermaster: z.literal("notes"), version: z.literal(EXPORT_VERSION) });
-
 const noteHandle = z.string().refine((text) => parseHandle(text)?.kind === "note", "it is not the handle of a note");
 const collectionHandle = z
   .string()
@@ -79,20 +77,16 @@ export function readLineSources({ origin }: NoteLine | CollectionLine): readonly
 
 /** Throws if the content does not match the format or the hash. */
 export function readLineContent({ format, hash, content, media_type, base64 }: NoteLine | VersionLine): StoredContent {
+  if (base64 === undefined && content === undefined) throw new Error("it has neither content nor base64");
   const stored =
     base64 === undefined
-      ? toJsonContent(requireContent(content))
+      ? toJsonContent(content as Json)
       : toFileContent(decodeBase64(base64), media_type ?? DEFAULT_MEDIA_TYPE);
   if (format !== undefined && stored.format !== format)
     throw new Error(`its format is ${stored.format}, not ${format}`);
   if (hash !== undefined && stored.hash !== hash)
     throw new Error("its content does not match its hash: it was changed");
   return stored;
-}
-
-function requireContent(content: unknown): Json {
-  if (content === undefined) throw new Error("it has neither content nor base64");
-  return content as Json;
 }
 
 function decodeBase64(base64: string): Uint8Array {

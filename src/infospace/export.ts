@@ -6,17 +6,10 @@ import { DEFAULT_MEDIA_TYPE, formatHandle } from "./note.ts";
 import { batchMembers, estimatePageSize } from "./portions.ts";
 
 /** Oldest first. */
-interface ExportSelection {
-  readonly notes: readonly Pick<NoteFacts, "id" | "bytes">[];
-  readonly collections: readonly number[];
-}
+type ExportSelection = Readonly<{ notes: readonly Pick<NoteFacts, "id" | "bytes">[]; collections: readonly number[] }>;
 
-export interface ExportOptions {
-  /** Whether to include earlier versions. */
-  readonly history?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
+/** `history`: whether to include earlier versions. */
+export type ExportOptions = Readonly<{ history?: boolean | undefined; signal?: AbortSignal | undefined }>;
 const PORTION = { members: 200, bytes: 4 * 1024 * 1024 };
 const HANDLES_PER_LINE = 500;
 
@@ -24,11 +17,8 @@ const HANDLES_PER_LINE = 500;
  * Notes and collections as JSON lines (see `exportLineShape`). Holds one portion of contents and the ids written so far in
  * memory. Resources that are removed meanwhile are left out.
  */
-export async function* exportLines(
-  { store, at }: { readonly store: InfospaceStore; readonly at: string },
-  selection: ExportSelection,
-  { history = false, signal }: ExportOptions,
-): AsyncGenerator<string> {
+export async function* exportLines(store: InfospaceStore, at: string, from: ExportSelection, options: ExportOptions) {
+  const { history = false, signal } = options;
   const written = new Set<number>();
   let collections = 0;
 
@@ -57,10 +47,8 @@ export async function* exportLines(
     }
     for await (const ids of readPages(store, collection)) {
       signal?.throwIfAborted();
-      const notes = await readNotes(
-        store,
-        ids.filter((each) => !written.has(each)),
-      );
+      const fresh = ids.filter((each) => !written.has(each));
+      const notes = await readNotes(store, fresh);
       for (const member of ids) {
         const note = written.has(member) ? undefined : notes.get(member);
         if (note?.partOf !== undefined) {
@@ -78,7 +66,7 @@ export async function* exportLines(
   }
 
   yield formatLine({ quartermaster: "notes", version: EXPORT_VERSION, exported_at: at });
-  for await (const portion of batchMembers(selection.notes, PORTION)) {
+  for await (const portion of batchMembers(from.notes, PORTION)) {
     signal?.throwIfAborted();
     const ids = portion.map(({ id }) => id);
     const notes = await readNotes(store, ids);
@@ -87,7 +75,7 @@ export async function* exportLines(
       if (note !== undefined && !written.has(id)) yield* noteLines(note);
     }
   }
-  for (const id of selection.collections) {
+  for (const id of from.collections) {
     signal?.throwIfAborted();
     const collection = await store.collection(id);
     if (collection === undefined) continue;
@@ -127,15 +115,9 @@ async function* versionLines(store: InfospaceStore, { id, version: present }: No
 
 function formatNote(note: Note, partOf: number | undefined): string {
   const { id, format, hash, content } = note;
-  return formatLine({
-    kind: "note",
-    id: formatHandle("note", id),
-    ...(partOf === undefined ? {} : { part_of: formatHandle("collection", partOf) }),
-    format,
-    ...toCommonFields(note),
-    hash,
-    ...toExportedContent(format, content),
-  });
+  const part = partOf === undefined ? {} : { part_of: formatHandle("collection", partOf) };
+  const facts = { kind: "note", id: formatHandle("note", id), ...part, format, ...toCommonFields(note), hash };
+  return formatLine({ ...facts, ...toExportedContent(format, content) });
 }
 
 function formatCollection(collection: Collection): string {

@@ -9,15 +9,11 @@ import { parseHandle } from "./note.ts";
 const handleTextFormats = ["json", "jsonl", "text"] as const;
 type HandleTextFormat = (typeof handleTextFormats)[number];
 
-/** `{"$from": "note__12", "path": "items[0].id"}` in arguments, which stands for a stored value. */
-export interface HandleReference {
-  readonly handle: string;
-  readonly path?: string;
-  /** Absent: the current version. */
-  readonly version?: number;
-  /** Absent: the value itself. */
-  readonly as?: HandleTextFormat;
-}
+/**
+ * `{"$from": "note__12", "path": "items[0].id"}` in arguments, which stands for a stored value: without `version` the
+ * current one, without `as` the value itself.
+ */
+export type HandleReference = Readonly<{ handle: string; path?: string; version?: number; as?: HandleTextFormat }>;
 
 export interface ArgumentReference {
   /** Its place in the arguments. */
@@ -30,6 +26,7 @@ export interface ArgumentReference {
   readonly isHandle: boolean;
 }
 
+type PutReference = (reference: ArgumentReference) => unknown;
 const FROM = "$from";
 const referenceKeys: ReadonlySet<string> = new Set(["path", "version", "as"]);
 /** Longer texts are not parsed as references. */
@@ -39,11 +36,7 @@ const TEXT_LIMIT = 1_000;
  * Replaces each reference by what `put` returns. Arguments in `asHandles` take handles: there, a reference without a path
  * stands for its handle.
  */
-export function replaceReferences(
-  args: unknown,
-  asHandles: readonly string[],
-  put: (reference: ArgumentReference) => unknown,
-): unknown {
+export function replaceReferences(args: unknown, asHandles: readonly string[], put: PutReference): unknown {
   function visit(value: unknown, at: string): unknown {
     const reference = parseHandleReference(value, at);
     if (reference !== undefined) return put(toArgumentReference(reference, at));
@@ -168,17 +161,10 @@ function formatStep(key: string, before = ""): string {
 }
 
 export function formatAsText(value: Json, as: HandleTextFormat): string {
-  switch (as) {
-    case "json":
-      return JSON.stringify(value);
-    case "jsonl":
-      return (isList(value) ? value : [value]).map((each) => `${JSON.stringify(each)}\n`).join("");
-    case "text":
-      if (typeof value === "string") return value;
-      return isList(value) && value.every((each) => typeof each === "string")
-        ? value.join("\n")
-        : JSON.stringify(value);
-  }
+  if (as === "jsonl") return (isList(value) ? value : [value]).map((each) => `${JSON.stringify(each)}\n`).join("");
+  if (as === "text" && typeof value === "string") return value;
+  const isLines = as === "text" && isList(value) && value.every((each) => typeof each === "string");
+  return isLines ? value.join("\n") : JSON.stringify(value);
 }
 
 export function addArgumentPath(thrown: unknown, at: string): unknown {
@@ -196,10 +182,9 @@ export function formatPlace(at: string): string {
 }
 
 function invalidReferenceError(at: string, problem: string): QmError {
-  return new QmError("invalid_arguments", `${formatPlace(at)}: ${problem}`, {
-    hint: 'Write {"$from": "note__12"}, or {"$from": "collection__7", "path": "[0].id"} for a part of it. "version": 2 is an earlier version, and "as": "json", "jsonl" or "text" makes it a text.',
-    details: { at },
-  });
+  const hint =
+    'Write {"$from": "note__12"}, or {"$from": "collection__7", "path": "[0].id"} for a part of it. "version": 2 is an earlier version, and "as": "json", "jsonl" or "text" makes it a text.';
+  return new QmError("invalid_arguments", `${formatPlace(at)}: ${problem}`, { hint, details: { at } });
 }
 
 export function handleFromDataError(at: string): QmError {

@@ -17,15 +17,11 @@ import { type PathResult, type PathStep, readJsonPath } from "./json-path.ts";
 import { parseHandle } from "./note.ts";
 import { collectContents, readNthItem } from "./note-reader.ts";
 
-export interface ResolvedReference {
-  /** The place in the arguments, such as `items[0].id`. */
-  readonly at: string;
-  readonly handle: string;
-  readonly path?: string;
-  readonly version: number;
-  /** Only for a long note: short contents could be guessed from their hash. */
-  readonly hash?: string;
-}
+/**
+ * `at`: the place in the arguments, such as `items[0].id`. Only a long note has a `hash`: short contents could be guessed
+ * from theirs.
+ */
+export type ResolvedReference = Readonly<{ at: string; handle: string; path?: string; version: number; hash?: string }>;
 
 /** Replaces handle references in arguments by the values they stand for. */
 export interface HandleResolver {
@@ -44,12 +40,9 @@ export interface HandleResolver {
   ): Promise<{ readonly args: unknown; readonly from: readonly ResolvedReference[] }>;
 }
 
-export interface HandleResolverOptions {
-  readonly infospace: Pick<Infospace, "note" | "collection" | "resource" | "items">;
-  /** Maximum characters of JSON of the filled arguments. */
-  readonly fillLimit: number;
-}
-
+/** `fillLimit`: maximum characters of JSON of the filled arguments. */
+type HandleResolverOptions = Readonly<{ infospace: HandleReader; fillLimit: number }>;
+type HandleReader = Pick<Infospace, "note" | "collection" | "resource" | "items">;
 const MAX_HANDLES = 64;
 /** Bytes that may be read per character that may be filled in: often a small part of a long note is needed. */
 const READ_FACTOR = 4;
@@ -147,18 +140,14 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
   }
 }
 
-interface Budget {
-  left: number;
-}
+type Budget = { left: number };
 
 type LoadedSource = { readonly version: number; readonly hash?: string | undefined } & (
   | { readonly content: Json; readonly isItem?: boolean }
   | { readonly missing: string }
 );
 
-interface LoadedPart extends Pick<LoadedSource, "version" | "hash"> {
-  readonly found: PathResult;
-}
+type LoadedPart = Pick<LoadedSource, "version" | "hash"> & { readonly found: PathResult };
 
 function selectPart(loaded: LoadedSource, { path }: ArgumentReference): LoadedPart {
   const { version, hash } = loaded;

@@ -1,12 +1,7 @@
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import {
-  type ExportLine,
-  exportHeaderShape,
-  exportLineShape,
-  type NoteLine,
-  type VersionLine,
-} from "./export-format.ts";
+import type { ExportLine, NoteLine, VersionLine } from "./export-format.ts";
+import { exportHeaderShape, exportLineShape } from "./export-format.ts";
 import type { ImportResult, ImportWriter } from "./import-writer.ts";
 import { readJsonLines, type TextChunks } from "./json-text.ts";
 
@@ -17,11 +12,7 @@ const LINE_LIMIT = 2 ** 28;
  * Reads an export line by line and passes it to the writer. Throws `invalid_arguments` with the number of a wrong line. The
  * caller decides what to do with the lines that were written before it.
  */
-export async function importLines(
-  chunks: TextChunks,
-  writer: ImportWriter,
-  signal?: AbortSignal,
-): Promise<ImportResult> {
+export async function importLines(chunks: TextChunks, writer: ImportWriter, signal?: AbortSignal) {
   const { values, counts } = readJsonLines(chunks, { lineLimit: LINE_LIMIT });
   const reader = createExportReader(writer);
   const getLine = () => counts.values + counts.empty;
@@ -94,7 +85,7 @@ function createExportReader(writer: ImportWriter) {
       }
       if (hasEnded) throw new Error("it comes after the end");
       const { data, error } = exportLineShape.safeParse(value);
-      if (error !== undefined) throw new Error(formatFirstIssue(error));
+      if (error !== undefined) throw new Error(formatFirstIssue(error.issues));
       await takeLine(data);
     },
     async end(number: number): Promise<ImportResult> {
@@ -113,12 +104,7 @@ function strayVersionsError({ of }: VersionLine): Error {
   return new Error(`the earlier versions of ${of} are not followed by it`);
 }
 
-function formatFirstIssue({
-  issues,
-}: {
-  readonly issues: readonly { path: PropertyKey[]; message: string }[];
-}): string {
-  const [issue] = issues;
+function formatFirstIssue([issue]: readonly { path: PropertyKey[]; message: string }[]): string {
   const at = issue?.path.length ? `${issue.path.join(".")}: ` : "";
   return `${at}${issue?.message ?? "it is not valid"}`;
 }
@@ -133,11 +119,8 @@ function addLineNumber(thrown: unknown, line: number): unknown {
     if (code !== "invalid_output" && code !== "too_large") return thrown;
     return new QmError("invalid_arguments", message, { hint: hint ?? NOTHING_IMPORTED, details, cause: thrown });
   }
-  return new QmError("invalid_arguments", `line ${line}: ${getErrorMessage(thrown)}`, {
-    hint: NOTHING_IMPORTED,
-    details: { line },
-    cause: thrown,
-  });
+  const message = `line ${line}: ${getErrorMessage(thrown)}`;
+  return new QmError("invalid_arguments", message, { hint: NOTHING_IMPORTED, details: { line }, cause: thrown });
 }
 
 function notAnExportError(line: number): QmError {

@@ -1,15 +1,9 @@
-import {
-  type CollectionLine,
-  type NoteLine,
-  readLineContent,
-  readLineSources,
-  toImportedLabel,
-  type VersionLine,
-} from "./export-format.ts";
+import type { CollectionLine, NoteLine, VersionLine } from "./export-format.ts";
+import { readLineContent, readLineSources, toImportedLabel } from "./export-format.ts";
 import type { InfospaceStore, NewNote, Retention, SaveRequest, StoredContent } from "./infospace-store.ts";
 import { MAX_VERSIONS } from "./infospace-store.ts";
 import type { NoteOrigin, NoteVisibility, Resource, ResourceKind } from "./note.ts";
-import { formatHandle, listSources, mergeSources } from "./note.ts";
+import { formatHandle, getResourceKind, listSources, mergeSources } from "./note.ts";
 
 export interface ImportResult {
   readonly notes: number;
@@ -22,28 +16,8 @@ export interface ImportResult {
   readonly handles: readonly string[];
 }
 
-/** Writes imported resources under new ids. */
-export interface ImportWriter {
-  /** `earlier` has its earlier versions, oldest first. Throws if a content does not match its hash. */
-  note(line: NoteLine, earlier: readonly VersionLine[]): Promise<void>;
-  collection(line: CollectionLine): Promise<void>;
-  /** Begins the next version of the last collection. */
-  state(version: number): Promise<void>;
-  /** Adds items to the last collection by their old handles. Throws for a handle that was not imported before. */
-  items(handles: readonly string[]): Promise<void>;
-  counts(): Pick<ImportResult, "notes" | "collections">;
-  /** Writes the rest, then saves everything in one transaction: after a crash before that, all of it expires. */
-  finish(): Promise<ImportResult>;
-  undo(): Promise<void>;
-  /** The new resources, without notes that were made for a collection. */
-  created(): AsyncIterable<readonly [ResourceKind, Resource]>;
-}
-
-interface ImportWriterOptions {
-  readonly store: InfospaceStore;
-  readonly origin: NoteOrigin;
-  readonly expiresAt: string;
-}
+export type ImportWriter = ReturnType<typeof createImportWriter>;
+type ImportWriterOptions = Readonly<{ store: InfospaceStore; origin: NoteOrigin; expiresAt: string }>;
 
 /** The id of a note, or its place in a collection: most ids of parts are never looked up. */
 type NoteLocation = number | { readonly collection: number; readonly version: number; readonly position: number };
@@ -58,15 +32,12 @@ interface OpenCollection {
   count: number;
 }
 
-interface Batch<T> {
-  readonly waiting: T[];
-  bytes: number;
-}
-
+type Batch<T> = { readonly waiting: T[]; bytes: number };
 const BATCH = { members: 500, bytes: 1024 * 1024 };
 const LISTED_HANDLES = 20;
 
-export function createImportWriter({ store, origin, expiresAt: newExpiry }: ImportWriterOptions): ImportWriter {
+/** Writes imported resources under new ids. */
+export function createImportWriter({ store, origin, expiresAt: newExpiry }: ImportWriterOptions) {
   const places = new Map<string, NoteLocation>();
   const created: { readonly kind: ResourceKind; readonly id: number }[] = [];
   const saves: { readonly kind: ResourceKind; readonly place: NoteLocation; readonly reach: NoteVisibility }[] = [];
@@ -132,11 +103,10 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
 
   async function resolveLocation(place: NoteLocation): Promise<number> {
     if (typeof place === "number") return place;
-    const { collection, version, position } = place;
-    const isFilled = open?.id === collection && open.version === version && open.filling !== collection;
-    const [item] = isFilled
-      ? await store.items(open?.filling ?? 0, { from: position, limit: 1 })
-      : await store.items(collection, { version, from: position, limit: 1 });
+    const { collection: id, version, position: from } = place;
+    const isFilled = open?.id === id && open.version === version && open.filling !== id;
+    const query = { from, limit: 1 };
+    const [item] = await (isFilled ? store.items(open?.filling ?? 0, query) : store.items(id, { version, ...query }));
     if (item === undefined) throw concurrentChangeError();
     return item.id;
   }
@@ -182,15 +152,17 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
     if (isFull(parts)) await writeParts();
   }
 
-  async function* listCreated(): AsyncGenerator<readonly [ResourceKind, Resource]> {
+  /** The new resources, without notes that were made for a collection. */
+  async function* listCreated(): AsyncGenerator<Resource> {
     for (const { kind, id } of created) {
       const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
-      if (facts !== undefined) yield [kind, facts];
+      if (facts !== undefined) yield facts;
     }
   }
 
   return {
-    async note(line, earlier) {
+    /** `earlier` has its earlier versions, oldest first. Throws if a content does not match its hash. */
+    async note(line: NoteLine, earlier: readonly VersionLine[]): Promise<void> {
       const present = readLineContent(line);
       const before = earlier.map(readLineContent).slice(-MAX_VERSIONS);
       const [first = present, ...rest] = before;
@@ -205,7 +177,7 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
       await addPart(line, note, place, open.line);
       return addLaterVersions(later, () => place);
     },
-    async collection(line) {
+    async collection(line: CollectionLine): Promise<void> {
       await writeAlone();
       await closeCollection();
       counts.collections++;
@@ -216,7 +188,8 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
       open = { id, line, retention, version: 1, filling: id, count: 0 };
       if (line.expires_at === undefined) saves.push({ kind: "collection", place: id, reach: line.reach });
     },
-    async state(version) {
+    /** Begins the next version of the last collection. */
+    async state(version: number): Promise<void> {
       await writeAlone();
       await closeState();
       if (open?.version !== version - 1) throw new Error(`it has no version before ${version}`);
@@ -225,7 +198,8 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
       counts.versions++;
       open = { ...open, version, filling, count: 0 };
     },
-    async items(handles) {
+    /** Adds items to the last collection by their old handles. Throws for a handle that was not imported before. */
+    async items(handles: readonly string[]): Promise<void> {
       await writeAlone();
       await writeParts();
       if (open === undefined) return;
@@ -234,8 +208,9 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
       if (entries.length > 0) await store.append(open.filling, entries, origin);
       open.count += entries.length;
     },
-    counts: () => counts,
-    async finish() {
+    counts: (): Pick<ImportResult, "notes" | "collections"> => counts,
+    /** Writes the rest, then saves everything in one transaction: after a crash before that, all of it expires. */
+    async finish(): Promise<ImportResult> {
       await writeAlone();
       await closeCollection();
       const requests: SaveRequest[] = [];
@@ -244,13 +219,13 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
       // Saving a collection saves its notes, so notes with a reach of their own come after.
       await store.saveAll(requests.toSorted((a, b) => Number(a.kind === "note") - Number(b.kind === "note")));
       const handles: string[] = [];
-      for await (const [kind, { id }] of listCreated()) {
-        handles.push(formatHandle(kind, id));
+      for await (const each of listCreated()) {
+        handles.push(formatHandle(getResourceKind(each), each.id));
         if (handles.length === LISTED_HANDLES) break;
       }
       return { ...counts, handles };
     },
-    async undo() {
+    async undo(): Promise<void> {
       // Newest first: a collection may contain notes that were made for an earlier one.
       for (const { kind, id } of created.toReversed()) await store.remove(kind, id);
     },

@@ -14,6 +14,8 @@ import type {
 } from "./note.ts";
 import type { Quota, QuotaUsage } from "./quota.ts";
 
+type Found<T> = Promise<T | undefined>;
+
 /** How many earlier versions of a note the store keeps. */
 export const MAX_VERSIONS = 50;
 
@@ -32,13 +34,7 @@ export interface InfospaceStore {
    * Replaces the content and moves the old one to the history, of which the newest `MAX_VERSIONS` are kept. The note keeps
    * its origin and gains `sources`. Returns undefined if the current version is not `version`.
    */
-  replaceNote(
-    id: number,
-    version: number,
-    content: NewNote,
-    at: string,
-    sources?: readonly string[],
-  ): Promise<NoteFacts | undefined>;
+  replaceNote(id: number, version: number, content: NewNote, at: string, sources?: readonly string[]): Found<NoteFacts>;
   /** Earlier versions, oldest first. */
   history(id: number): Promise<readonly NoteVersion[]>;
   noteVersion(id: number, version: number): Promise<Note | undefined>;
@@ -106,10 +102,7 @@ export interface OwnerScope {
 }
 
 type SearchScope = OwnerScope | { readonly collection: number };
-
-interface ContentsOptions {
-  readonly allows?: ((origin: NoteOrigin) => boolean) | undefined;
-}
+type ContentsOptions = { readonly allows?: ((origin: NoteOrigin) => boolean) | undefined };
 
 export interface StoredContent {
   readonly format: NoteFormat;
@@ -120,26 +113,16 @@ export interface StoredContent {
   readonly hash: string;
 }
 
-export interface NewCollection {
-  readonly name?: string | undefined;
-  readonly properties?: JsonObject | undefined;
-}
+export type NewCollection = Readonly<{ name?: string | undefined; properties?: JsonObject | undefined }>;
 
 export interface NewNote extends StoredContent, NewCollection {}
 
-export interface Retention {
-  readonly reach: NoteVisibility;
-  /** Absent: never. */
-  readonly expiresAt?: string | undefined;
-}
+/** Without `expiresAt` it never expires. */
+export type Retention = Readonly<{ reach: NoteVisibility; expiresAt?: string | undefined }>;
 
 /** An existing note by id, or a new one that is made for the collection. */
 export type NewCollectionItem = { readonly id: number } | NewNote;
-
-export interface RemovedCounts {
-  readonly notes: number;
-  readonly collections: number;
-}
+export type RemovedCounts = Readonly<{ notes: number; collections: number }>;
 
 export interface ResourceQuery {
   readonly kind: ResourceKind;
@@ -159,24 +142,10 @@ export interface ResourceQuery {
   readonly limit: number;
 }
 
-interface ItemQuery {
-  /** Default: the newest. */
-  readonly version?: number | undefined;
-  /** The first position. */
-  readonly from: number;
-  readonly limit: number;
-}
-
-interface SaveOptions {
-  readonly reach: NoteVisibility;
-  readonly name?: string | undefined;
-  readonly at: string;
-}
-
-export interface SaveRequest extends SaveOptions {
-  readonly kind: ResourceKind;
-  readonly id: number;
-}
+/** `from`: the first position. Default version: the newest. */
+type ItemQuery = Readonly<{ version?: number | undefined; from: number; limit: number }>;
+type SaveOptions = Readonly<{ reach: NoteVisibility; name?: string | undefined; at: string }>;
+export type SaveRequest = SaveOptions & Readonly<{ kind: ResourceKind; id: number }>;
 
 export function toJsonContent(content: Json): StoredContent {
   const text = JSON.stringify(content);

@@ -1,9 +1,9 @@
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { InfospaceStore, RemovedCounts } from "./infospace-store.ts";
+import type { InfospaceStore, NewCollection, RemovedCounts } from "./infospace-store.ts";
 import type { Collection, CollectionItem, Note, NoteFacts, NoteVisibility, Resource } from "./note.ts";
 import type { Lineage, NoteAuthor } from "./provenance.ts";
 
@@ -33,23 +33,13 @@ export interface Infospace {
 }
 
 type CollectionRef = Pick<Collection, "id" | "version" | "count" | "bytes">;
+type SaveLabel = Readonly<{ reach: NoteVisibility; name?: string | undefined }>;
 
-interface SaveLabel {
-  readonly reach: NoteVisibility;
-  readonly name?: string | undefined;
-}
-
-/** Writing the same name again makes the next version of the same resource. */
-export interface NoteLabel {
-  readonly name?: string | undefined;
-  readonly properties?: JsonObject | undefined;
-  /** `transient` (default): a saved resource of that name is not replaced. */
-  readonly replaces?: "transient" | "saved" | undefined;
-}
+/** The same name again makes the next version of the same resource: with `transient` (default), only of an unsaved one. */
+export type NoteLabel = NewCollection & { readonly replaces?: "transient" | "saved" | undefined };
 
 /** An existing note by id, or the content of a new one. */
 export type CollectionMember = { readonly id: number } | ({ readonly content: Json } & NoteLabel);
-
 export type CollectionMembers = Iterable<CollectionMember> | AsyncIterable<CollectionMember>;
 
 export interface CollectOptions extends NoteLabel {
@@ -62,18 +52,10 @@ export interface CollectOptions extends NoteLabel {
   readonly portion?: number | undefined;
 }
 
-export interface NoteFile extends NoteLabel {
-  readonly bytes: Uint8Array;
-  readonly mediaType: string;
-}
+export type NoteFile = NoteLabel & Readonly<{ bytes: Uint8Array; mediaType: string }>;
 
-export interface ItemRange {
-  /** The first position. Default 0. */
-  readonly from?: number;
-  /** The position after the last. */
-  readonly to?: number;
-  readonly signal?: AbortSignal;
-}
+/** `from`: the first position, by default 0; `to`: the position after the last. */
+export type ItemRange = Readonly<{ from?: number; to?: number; signal?: AbortSignal }>;
 
 export interface InfospaceOptions {
   readonly store: InfospaceStore;

@@ -8,19 +8,12 @@ import { formatKey, getJsonKind, isList } from "./json-preview.ts";
 export type PathStep = string | number;
 
 /** A place in a JSON value: `items[0].id`, `a["b.c"][-1]`. Without steps it is the value itself. */
-export interface JsonPath {
-  readonly text: string;
-  readonly steps: readonly PathStep[];
-}
+export type JsonPath = Readonly<{ text: string; steps: readonly PathStep[] }>;
 
-export type PathResult =
-  | { readonly found: true; readonly value: Json }
-  /** A sentence about where the path ends and what is there. */
-  | { readonly found: false; readonly missing: string };
-
+/** `missing`: a sentence about where the path ends and what is there. */
+export type PathResult = Readonly<{ found: true; value: Json } | { found: false; missing: string }>;
 const PATH_LIMIT = 512;
 const LISTED_FIELDS = 8;
-
 const STEP = /\[(-?\d{1,10})\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 const PLAIN_NAME = /^[^.[\]"\s\p{Cc}]+$/u;
 
@@ -104,7 +97,6 @@ function unquote(quoted: string | undefined): string | undefined {
 }
 
 function invalidPathError(text: string, problem: string): QmError {
-  return new QmError("invalid_arguments", `${quoteName(text)} is not a path: it ${problem}`, {
-    hint: 'Write names with dots between them and positions in brackets: items[0].id, a["b.c"][-1].',
-  });
+  const hint = 'Write names with dots between them and positions in brackets: items[0].id, a["b.c"][-1].';
+  return new QmError("invalid_arguments", `${quoteName(text)} is not a path: it ${problem}`, { hint });
 }

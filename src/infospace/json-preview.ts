@@ -3,22 +3,12 @@ import { clip, type Json, type JsonObject } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 
 /** `whole`: nothing was cut. */
-export interface FittedJson {
-  readonly value: Json;
-  readonly whole: boolean;
-}
-
+export type FittedJson = Readonly<{ value: Json; whole: boolean }>;
 const KEY_LIMIT = 60;
 const LISTED_KEYS = 4;
 const SAMPLED_ITEMS = 100;
 const MAX_NODES = 400;
-
-interface FitLimits {
-  readonly text: number;
-  readonly items: number;
-  readonly keys: number;
-  readonly depth: number;
-}
+type FitLimits = Readonly<{ text: number; items: number; keys: number; depth: number }>;
 
 const fitLimits: readonly FitLimits[] = [
   { text: 400, items: 20, keys: 40, depth: 6 },

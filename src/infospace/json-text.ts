@@ -3,24 +3,13 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 
 /** Grows while the lines are read. */
-export interface LineCounts {
-  readonly values: number;
-  readonly empty: number;
-}
+export type LineCounts = Readonly<{ values: number; empty: number }>;
 
-interface JsonLinesOptions {
-  /** Characters. */
-  readonly lineLimit?: number;
-}
-
-interface JsonLines<Values> {
-  readonly values: Values;
-  readonly counts: LineCounts;
-}
-
+/** The limit in characters. */
+type JsonLinesOptions = { readonly lineLimit?: number };
+type JsonLines<Values> = Readonly<{ values: Values; counts: LineCounts }>;
 const LINE_LIMIT = 64 * 1024 * 1024;
 const BOM = "\uFEFF";
-
 export type TextChunks = Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
 
 /** Reads JSON lines from chunks. Holds one chunk and one line in memory. */
@@ -111,9 +100,8 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT }: JsonLinesOptions) {
 }
 
 function lineTooLongError(line: number, limit: number): QmError {
-  return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, {
-    hint: "JSON lines have one value per line. Is it a single JSON text?",
-  });
+  const hint = "JSON lines have one value per line. Is it a single JSON text?";
+  return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, { hint });
 }
 
 /** The JSON form of a value: a Date becomes a text. Undefined if it has none. Throws the error that `invalid` makes. */
@@ -126,11 +114,7 @@ export function toJson(value: unknown, invalid: (reason: string, cause: unknown)
   }
 }
 
-type TextForm =
-  | { readonly form: "json"; readonly value: Json }
-  | { readonly form: "lines" }
-  | { readonly form: "text" };
-
+type TextForm = Readonly<{ form: "json"; value: Json } | { form: "lines" } | { form: "text" }>;
 const TEXT: TextForm = { form: "text" };
 
 /** A number that may lose digits when it is parsed. */

@@ -3,14 +3,8 @@ import { formatJsonPath, type PathStep } from "./json-path.ts";
 import { describeJson, isList } from "./json-preview.ts";
 import { detectTextForm, parseJsonLines } from "./json-text.ts";
 
-export interface LargePart {
-  readonly path: string;
-  readonly steps: readonly PathStep[];
-  /** `array of 900 objects {id}`, `text, JSON array of 12 strings`. */
-  readonly what: string;
-  /** Whether it can be split. */
-  readonly isMany: boolean;
-}
+/** `what`: such as `array of 900 objects {id}`, `text, JSON array of 12 strings`; `isMany`: whether it can be split. */
+export type LargePart = Readonly<{ path: string; steps: readonly PathStep[]; what: string; isMany: boolean }>;
 
 const DEPTH = 4;
 const NODES = 2_000;
@@ -53,15 +47,8 @@ export function parseListText(text: string): ListText | undefined {
   return detected.form === "json" && isList(detected.value) ? { form: "json", value: detected.value } : undefined;
 }
 
-type NestedList =
-  | { readonly by: "items"; readonly list: readonly Json[] }
-  | { readonly by: "json_lines"; readonly text: string };
-
-interface LongestList {
-  readonly steps: readonly PathStep[];
-  readonly size: number;
-  readonly found: NestedList;
-}
+type NestedList = Readonly<{ by: "items"; list: readonly Json[] } | { by: "json_lines"; text: string }>;
+type LongestList = Readonly<{ steps: readonly PathStep[]; size: number; found: NestedList }>;
 
 /** An inner list replaces the outer one if it makes up this share. */
 const INNER_SHARE = 0.5;
@@ -85,9 +72,8 @@ export function findLongestList(content: JsonObject): Pick<LongestList, "steps" 
     }
     if (!isList(value)) return best;
     const size = JSON.stringify(value).length;
-    return best !== undefined && best.size >= size * INNER_SHARE
-      ? best
-      : { steps, size, found: { by: "items", list: value } };
+    if (best !== undefined && best.size >= size * INNER_SHARE) return best;
+    return { steps, size, found: { by: "items", list: value } };
   }
   return findLongest(content, []);
 }
@@ -96,17 +82,11 @@ function describePart(value: string | readonly Json[]): Pick<LargePart, "what" |
   const what = describeJson(value, true);
   if (typeof value !== "string") return { what, isMany: value.length > 1 };
   const read = detectTextForm(value);
-  switch (read.form) {
-    case "lines": {
-      const [first = null] = parseJsonLines(value).values;
-      return { what: `text, JSON lines: ${describeJson(first, false)}`, isMany: true };
-    }
-    case "json":
-      return {
-        what: `text, JSON ${describeJson(read.value, true)}`,
-        isMany: !isRecord(read.value) || findLongestList(read.value) !== undefined,
-      };
-    case "text":
-      return { what, isMany: value.trimEnd().includes("\n") };
+  if (read.form === "text") return { what, isMany: value.trimEnd().includes("\n") };
+  if (read.form === "lines") {
+    const [first = null] = parseJsonLines(value).values;
+    return { what: `text, JSON lines: ${describeJson(first, false)}`, isMany: true };
   }
+  const isMany = !isRecord(read.value) || findLongestList(read.value) !== undefined;
+  return { what: `text, JSON ${describeJson(read.value, true)}`, isMany };
 }

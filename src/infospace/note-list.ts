@@ -20,33 +20,19 @@ export interface NotesQuery extends Omit<ResourceQuery, "kind" | "whose" | "befo
   readonly actor?: string | undefined;
 }
 
-export interface NotesPageQuery extends NotesQuery {
-  /** The `next` of the previous page. */
-  readonly before?: string | undefined;
-  /** Default 50. */
-  readonly limit?: number | undefined;
-}
+/** `before`: the `next` of the previous page; `limit`: by default 50. */
+export type NotesPageQuery = NotesQuery & Readonly<{ before?: string | undefined; limit?: number | undefined }>;
 
-export interface NotesPage {
-  /** Newest first. */
-  readonly items: readonly NoteEntry[];
-  /** The `before` of the next page. Absent: this is the last. */
-  readonly next?: string;
-}
-
+/** Newest first. `next`: the `before` of the next page. Absent: this is the last. */
+export type NotesPage = Readonly<{ items: readonly NoteEntry[]; next?: string }>;
 const PAGE = 500;
 const MAX_LIMIT = 1_000;
 
 export function createNoteLister({ store, mayUse }: Pick<InfospaceOptions, "store" | "mayUse">) {
   /** All resources of one kind, newest first. */
-  async function* every(
-    kind: ResourceKind,
-    { actor, user, ...query }: NotesQuery,
-    caller: Caller | undefined,
-    before?: number,
-    pageSize = PAGE,
-  ): AsyncGenerator<NoteEntry> {
-    const request = { ...query, kind, before, whose: caller && toOwnerScope(caller) };
+  async function* every(kind: ResourceKind, query: NotesQuery, caller?: Caller, before?: number, pageSize = PAGE) {
+    const { actor, user, ...rest } = query;
+    const request = { ...rest, kind, before, whose: caller && toOwnerScope(caller) };
     for await (const each of listUsable({ store, mayUse }, request, caller, pageSize)) {
       const { origin } = each;
       if ((actor ?? origin.actor) === origin.actor && (user ?? origin.user) === origin.user) yield toNoteEntry(each);
@@ -95,8 +81,7 @@ function parseCursor(text: string | undefined): readonly (readonly [ResourceKind
   return text.split(",").map((part) => {
     const { kind, id } = parseHandle(part) ?? {};
     if (kind !== undefined && id !== undefined) return [kind, id];
-    throw new QmError("invalid_arguments", `${quoteName(text)} is not the end of a page`, {
-      hint: "Give the `next` of the previous page unchanged.",
-    });
+    const hint = "Give the `next` of the previous page unchanged.";
+    throw new QmError("invalid_arguments", `${quoteName(text)} is not the end of a page`, { hint });
   });
 }

@@ -19,19 +19,13 @@ export interface PartQuery {
   readonly version?: number | undefined;
 }
 
-export interface ItemsQuery extends Omit<PartQuery, "path"> {
-  readonly signal?: AbortSignal | undefined;
-}
+export type ItemsQuery = Omit<PartQuery, "path"> & { readonly signal?: AbortSignal | undefined };
 
 /** One version of a note or collection. Earlier versions of a collection have only a count and a size. */
 export type NoteVersionEntry = Pick<NoteVersion, "version"> &
   Partial<NoteVersion> & { readonly count?: number; readonly isPresent: boolean };
 
-interface ReadContext {
-  readonly store: InfospaceStore;
-  readonly infospace: Infospace;
-  readonly caller: Caller;
-}
+type ReadContext = Readonly<{ store: InfospaceStore; infospace: Infospace; caller: Caller }>;
 
 /** The content of a note, or the contents of a collection's notes, whole or in part. */
 export async function readPart({ infospace, caller }: ReadContext, handle: string, query: PartQuery): Promise<Json> {
@@ -52,11 +46,7 @@ export async function readPart({ infospace, caller }: ReadContext, handle: strin
 }
 
 /** The n-th note, from the end if negative. Removed notes leave gaps in the positions; only then are items counted. */
-export async function readNthItem(
-  infospace: Pick<Infospace, "items">,
-  collection: Collection,
-  index: number,
-): Promise<CollectionItem | undefined> {
+export async function readNthItem(infospace: Pick<Infospace, "items">, collection: Collection, index: number) {
   const { count } = collection;
   let left = index < 0 ? count + index : index;
   if (left < 0 || left >= count) return undefined;
@@ -90,10 +80,8 @@ export async function listVersions({ store, infospace, caller }: ReadContext, ha
   }
   const { format, hash } = resource;
   const earlier = (await store.history(resource.id)).filter((each) => each.version < version);
-  return [
-    ...earlier.map((each) => ({ ...each, isPresent: false })),
-    { version, format, hash, bytes, changedAt, isPresent: true },
-  ];
+  const present = { version, format, hash, bytes, changedAt, isPresent: true };
+  return [...earlier.map((each) => ({ ...each, isPresent: false })), present];
 }
 
 export async function collectContents(items: AsyncIterable<CollectionItem>): Promise<readonly Json[]> {
@@ -133,9 +121,8 @@ function requireRange(query: PartQuery): void {
 
 export function requireOrder(from: number, to: number): void {
   if (to >= from) return;
-  throw new QmError("invalid_arguments", `the slice ends at ${to}, before it begins at ${from}`, {
-    hint: "from is the position of the first, to the position after the last.",
-  });
+  const hint = "from is the position of the first, to the position after the last.";
+  throw new QmError("invalid_arguments", `the slice ends at ${to}, before it begins at ${from}`, { hint });
 }
 
 function missingPartError(handle: string, path: string, why: string): QmError {

@@ -28,10 +28,8 @@ export interface NoteFacts extends StoredResource {
   readonly partOf?: number;
 }
 
-export interface Note extends NoteFacts {
-  /** For a file: `{ media_type, size, base64 }`. */
-  readonly content: Json;
-}
+/** The content of a file is `{ media_type, size, base64 }`. */
+export type Note = NoteFacts & { readonly content: Json };
 
 /** An ordered list of notes. A note may be in several collections, and more than once in each. */
 export interface Collection extends StoredResource {
@@ -41,20 +39,11 @@ export interface Collection extends StoredResource {
 }
 
 export type Resource = NoteFacts | Collection;
-
-export interface CollectionItem {
-  readonly position: number;
-  readonly id: number;
-  readonly content: Json;
-  readonly bytes: number;
-  readonly hash: string;
-}
-
+export type CollectionItem = Readonly<{ position: number; id: number; content: Json; bytes: number; hash: string }>;
 export type NoteVersion = Pick<NoteFacts, "version" | "format" | "hash" | "bytes" | "changedAt">;
 
 /** `text` is a text, `json` any other JSON value, `file` bytes of a media type. */
 export type NoteFormat = "text" | "json" | "file";
-
 export const DEFAULT_MEDIA_TYPE = "application/octet-stream";
 
 /** Visible within its tenant to its user in its session, its user and actor in any session, or everyone. */
@@ -90,11 +79,7 @@ export function mergeSources(origin: NoteOrigin, more: readonly string[]): NoteO
   return all.size === 0 ? rest : { ...rest, sources: [...all].sort() };
 }
 
-export interface ParsedHandle {
-  readonly kind: ResourceKind;
-  readonly id: number;
-}
-
+export type ParsedHandle = Readonly<{ kind: ResourceKind; id: number }>;
 const HANDLE = /^(note|collection)__([1-9]\d{0,14})$/;
 
 /** Undefined for any text but `note__12` or `collection__7`. */
@@ -119,17 +104,14 @@ export function notAHandleError(asked: string): QmError {
 }
 
 export function handleNotFoundError(handle: string): QmError {
-  return new QmError("not_found", `there is no ${quoteName(handle)} here`, {
-    hint: "What is not saved expires after a while. Search with infospace__search-collections and infospace__search-notes, or make it again.",
-    details: { handle },
-  });
+  const hint =
+    "What is not saved expires after a while. Search with infospace__search-collections and infospace__search-notes, or make it again.";
+  return new QmError("not_found", `there is no ${quoteName(handle)} here`, { hint, details: { handle } });
 }
 
 export function versionNotFoundError(handle: string, asked: number, present: number): QmError {
-  return new QmError("not_found", `${handle} has no version ${asked}`, {
-    hint: `Its current version is ${present}. Earlier ones are counted from 1.`,
-    details: { handle, version: present },
-  });
+  const hint = `Its current version is ${present}. Earlier ones are counted from 1.`;
+  return new QmError("not_found", `${handle} has no version ${asked}`, { hint, details: { handle, version: present } });
 }
 
 export function wrongKindError(handle: string, wanted: ResourceKind): QmError {

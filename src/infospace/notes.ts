@@ -8,14 +8,7 @@ import { toOwnerScope } from "./create-infospace.ts";
 import { type ExportOptions, exportLines } from "./export.ts";
 import { importLines } from "./import-reader.ts";
 import { createImportWriter, type ImportResult } from "./import-writer.ts";
-import type {
-  CollectionMembers,
-  CollectOptions,
-  Infospace,
-  InfospaceOptions,
-  NoteFile,
-  NoteLabel,
-} from "./infospace.ts";
+import type { CollectionMembers, CollectOptions, InfospaceOptions, NoteFile, NoteLabel } from "./infospace.ts";
 import type { RemovedCounts } from "./infospace-store.ts";
 import { type TextChunks, toJson } from "./json-text.ts";
 import { type CollectionItem, formatHandle, type NoteVisibility, parseHandle, type ResourceKind } from "./note.ts";
@@ -87,19 +80,15 @@ export interface NoteHit extends Partial<Pick<NoteSearchHit, "passage">> {
 }
 
 /** Expired notes count until they are removed. */
-export interface NotesUsage extends QuotaUsage {
-  readonly limit: QuotaAmount;
-}
+export type NotesUsage = QuotaUsage & { readonly limit: QuotaAmount };
 
-export interface NotesExport extends NotesQuery, ExportOptions {
-  /** Only these, with the notes of their collections. */
-  readonly handles?: readonly string[] | undefined;
-}
+/** `handles`: only these, with the notes of their collections. */
+export type NotesExport = NotesQuery & ExportOptions & { readonly handles?: readonly string[] | undefined };
 
 interface NotesOptions extends Pick<InfospaceOptions, "store" | "expiresInMs" | "mayUse"> {
   readonly quota: Quota;
   readonly runtime: Pick<Runtime, "now" | "newId">;
-  readonly infospace: Infospace;
+  readonly infospace: OperatorAccess["infospace"];
   readonly search: NoteSearch;
   readonly operators: OperatorAccess;
   /** Fills in the defaults of a caller. */
@@ -170,11 +159,8 @@ export function createNotes(parts: NotesOptions): Notes {
       const { infospace, search, caller } = openView(as);
       const query = { ...options, query: text, limit };
       if (within === undefined && kind !== "note") {
-        const found = await search.collections(caller, query);
-        return {
-          ...found,
-          hits: found.hits.map(({ collection, score }) => ({ score, resource: toNoteEntry(collection) })),
-        };
+        const { hits, ...found } = await search.collections(caller, query);
+        return { ...found, hits: hits.map(({ collection, score }) => ({ score, resource: toNoteEntry(collection) })) };
       }
       const found: NoteSearchResult<NoteSearchHit> =
         within === undefined
@@ -225,7 +211,7 @@ export function createNotes(parts: NotesOptions): Notes {
       return used.map((each) => ({ ...each, limit: parts.quota[each.scope] }));
     },
     async *export(query = {}, as) {
-      yield* exportLines({ store, at: runtime.now().toISOString() }, await selectForExport(query, as), query);
+      yield* exportLines(store, runtime.now().toISOString(), await selectForExport(query, as), query);
     },
     async import(chunks, { signal } = {}, as) {
       const caller = completed(as);
@@ -235,7 +221,7 @@ export function createNotes(parts: NotesOptions): Notes {
       const writer = createImportWriter({ store, origin: createNoteOrigin(maker, at), expiresAt });
       try {
         const imported = await importLines(chunks, writer, signal);
-        for await (const [kind, made] of writer.created()) note(createWrittenEvent(maker, kind, made), caller);
+        for await (const made of writer.created()) note(createWrittenEvent(maker, made), caller);
         return imported;
       } catch (thrown) {
         // If undoing fails, the rest expires.
@@ -258,18 +244,15 @@ function requireIterable(members: unknown): void {
   throw new QmError("invalid_arguments", "the members are neither a list nor iterable");
 }
 
-const MEMBER_KEYS: ReadonlySet<string> = new Set(["content", "name", "properties"]);
-
 /** A row with other fields beside its id must not be taken for the note with that number. */
 function requireMember(member: unknown, position: number): void {
   if (isRecord(member)) {
     const keys = Object.keys(member);
     if (keys.length === 1 && Number.isSafeInteger(member.id)) return;
-    if ("content" in member && keys.every((key) => MEMBER_KEYS.has(key))) return;
+    if ("content" in member && keys.every((key) => ["content", "name", "properties"].includes(key))) return;
   }
-  throw new QmError("invalid_arguments", `item ${position} is neither { content } nor the { id } of a note`, {
-    hint: "Wrap every value: rows.map((content) => ({ content })).",
-  });
+  const hint = "Wrap every value: rows.map((content) => ({ content })).";
+  throw new QmError("invalid_arguments", `item ${position} is neither { content } nor the { id } of a note`, { hint });
 }
 
 function requireJson(value: unknown): Json {

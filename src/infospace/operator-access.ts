@@ -8,10 +8,7 @@ import type { SearchableStore } from "./search/document-sources.ts";
 import type { NoteSearch } from "./search/note-search.ts";
 
 /** The infospace without access control, for operators. */
-export interface OperatorAccess {
-  readonly infospace: Infospace;
-  readonly search: NoteSearch & { close(): Promise<void> };
-}
+export type OperatorAccess = Readonly<{ infospace: Infospace; search: NoteSearch & { close(): Promise<void> } }>;
 
 interface OperatorAccessOptions extends Pick<InfospaceOptions, "store" | "runtime" | "expiresInMs"> {
   readonly meaning?: NoteSearchOptions["meaning"];

@@ -1,14 +1,9 @@
 /** The most members and about the most bytes that are read or written at a time. */
-export interface PortionLimits {
-  readonly members: number;
-  readonly bytes: number;
-}
+export type PortionLimits = Readonly<{ members: number; bytes: number }>;
+type Source<T> = AsyncIterable<T> | Iterable<T>;
 
 /** Groups a stream into non-empty lists. If the source fails, the last list is yielded before the error is thrown. */
-export async function* batchMembers<T extends object>(
-  source: AsyncIterable<T & { readonly bytes?: number }> | Iterable<T & { readonly bytes?: number }>,
-  limits: PortionLimits,
-): AsyncGenerator<readonly T[]> {
+export async function* batchMembers<T extends object>(source: Source<T & { bytes?: number }>, limits: PortionLimits) {
   let batch: T[] = [];
   let bytes = 0;
   try {
@@ -28,9 +23,6 @@ export async function* batchMembers<T extends object>(
 }
 
 /** How many notes of a collection are likely to fit a portion. */
-export function estimatePageSize(
-  { count, bytes }: { readonly count: number; readonly bytes: number },
-  limits: PortionLimits,
-): number {
+export function estimatePageSize({ count, bytes }: { count: number; bytes: number }, limits: PortionLimits): number {
   return Math.max(1, Math.min(limits.members, Math.floor((limits.bytes * count) / Math.max(1, bytes))));
 }

@@ -4,37 +4,24 @@ import { findLargePart, type LargePart } from "./large-part.ts";
 import type { Collection, NoteFacts, Resource } from "./note.ts";
 import { formatHandle } from "./note.ts";
 
-/** Sees every item of a collection once and describes them afterwards, in constant memory. */
-export interface CollectionSampler {
-  take(content: Json): void;
-  /**
-   * `keys`: the fields with their types, with `?` and a count if not every item has them; `types`: counts by type, if not all
-   * are objects; `first`: the first items that fit; `whole`: these are all. Default limit: that of the sampler.
-   */
-  preview(limit?: number): JsonObject;
-}
-
+export type CollectionSampler = ReturnType<typeof createSampler>;
 const MAX_FIELDS = 40;
 /** How many further field names are counted. */
 const MAX_OTHER_FIELDS = 1_000;
 const FIRST_ITEMS = 20;
 const NAME_LIMIT = 80;
 
-interface SampledField {
-  count: number;
-  /** The description of the first value of each kind. */
-  readonly kinds: Map<string, string>;
-}
+/** `kinds` has the description of the first value of each kind. */
+type SampledField = { count: number; readonly kinds: Map<string, string> };
 
-/** JSON texts: a slice of a string would keep the whole string in memory. */
-interface SampledItem {
-  /** Undefined if it does not fit. */
-  readonly whole: string | undefined;
-  readonly part: string;
-}
+/** JSON texts: a slice of a string would keep the whole string in memory. `whole` is undefined if it does not fit. */
+type SampledItem = Readonly<{ whole: string | undefined; part: string }>;
 
-/** `limit`: characters of the JSON of the preview. */
-export function createSampler(limit: number): CollectionSampler {
+/**
+ * Sees every item of a collection once and describes them afterwards, in constant memory. `limit`: characters of the JSON of
+ * the preview.
+ */
+export function createSampler(limit: number) {
   const fields = new Map<string, SampledField>();
   const others = new Set<string>();
   const kinds = new Map<string, number>();
@@ -44,18 +31,12 @@ export function createSampler(limit: number): CollectionSampler {
 
   function takeFields(item: JsonObject): void {
     for (const key of Object.keys(item)) {
-      let field = fields.get(key);
+      const label = fields.has(key) ? key : formatKey(key);
+      if (!fields.has(label) && fields.size < MAX_FIELDS) fields.set(label, { count: 0, kinds: new Map() });
+      const field = fields.get(label);
       if (field === undefined) {
-        const label = formatKey(key);
-        field = fields.get(label);
-        if (field === undefined && fields.size < MAX_FIELDS) {
-          field = { count: 0, kinds: new Map() };
-          fields.set(label, field);
-        }
-        if (field === undefined) {
-          if (others.size < MAX_OTHER_FIELDS) others.add(label);
-          continue;
-        }
+        if (others.size < MAX_OTHER_FIELDS) others.add(label);
+        continue;
       }
       field.count++;
       const value = getOwn(item, key) ?? null;
@@ -65,7 +46,7 @@ export function createSampler(limit: number): CollectionSampler {
   }
 
   return {
-    take(content) {
+    take(content: Json): void {
       count++;
       const kind = getJsonKind(content);
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
@@ -78,7 +59,11 @@ export function createSampler(limit: number): CollectionSampler {
       first.push({ whole: isWhole ? JSON.stringify(all.value) : undefined, part: JSON.stringify(part.value) });
       room -= JSON.stringify(part.value).length + 1;
     },
-    preview(most = limit) {
+    /**
+     * `keys`: the fields with their types, with `?` and a count if not every item has them; `types`: counts by type, if not
+     * all are objects; `first`: the first items that fit; `whole`: these are all.
+     */
+    preview(most = limit): JsonObject {
       const objects = kinds.get("object") ?? 0;
       const types = count === objects ? {} : { types: Object.fromEntries(kinds) };
       const all = first.flatMap((item) => item.whole ?? []);
@@ -88,10 +73,8 @@ export function createSampler(limit: number): CollectionSampler {
         if (measureJson(shape) <= most) return shape;
         if (measureJson(whole) <= most) return whole;
       }
-      const shape = {
-        ...types,
-        ...fitSampledKeys(fields, others.size, objects, Math.floor(most / 2) - measureJson(types)),
-      };
+      const keys = fitSampledKeys(fields, others.size, objects, Math.floor(most / 2) - measureJson(types));
+      const shape = { ...types, ...keys };
       const beginning = fitFirstItems(first, most - measureJson(shape) - `"first":[],`.length);
       return fitEntries({ ...shape, ...(beginning.length === 0 ? {} : { first: beginning }) }, most);
     },
@@ -181,9 +164,8 @@ export function countTextLines(text: string): number {
 
 export function previewKeys(content: JsonObject, limit: number): JsonObject {
   const names = Object.keys(content);
-  const fields = names
-    .slice(0, MAX_FIELDS)
-    .map((name): [string, string] => [formatKey(name), describeJson(getOwn(content, name) ?? null, true)]);
+  const describe = (name: string) => [formatKey(name), describeJson(getOwn(content, name) ?? null, true)] as const;
+  const fields = names.slice(0, MAX_FIELDS).map(describe);
   return fitFields(fields, names.length - fields.length, limit);
 }
 

@@ -3,14 +3,10 @@ import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import { formatHandle, type NoteOrigin, type Resource, type ResourceKind } from "./note.ts";
+import { formatHandle, getResourceKind, type NoteOrigin, type Resource } from "./note.ts";
 
 /** The caller and the call that write something. */
-export interface NoteAuthor {
-  readonly caller: Caller;
-  readonly action: string;
-  readonly callId: string;
-}
+export type NoteAuthor = Readonly<{ caller: Caller; action: string; callId: string }>;
 
 export function createNoteOrigin({ caller, action, callId }: NoteAuthor, at: Date): NoteOrigin {
   const { actor, session, turn, tenant, user } = caller;
@@ -19,18 +15,13 @@ export function createNoteOrigin({ caller, action, callId }: NoteAuthor, at: Dat
 
 const MIN_HASHED_BYTES = 1024;
 
-export function createWrittenEvent(
-  { callId }: Pick<NoteAuthor, "callId">,
-  kind: ResourceKind,
-  { id, version, bytes, name, ...facts }: Resource,
-): UnstampedEvent<"resource.written"> {
+export function createWrittenEvent({ callId }: NoteAuthor, resource: Resource): UnstampedEvent<"resource.written"> {
+  const { id, version, bytes, name, ...facts } = resource;
   // Short contents could be guessed from their hash.
   const size = "count" in facts ? { count: facts.count } : bytes > MIN_HASHED_BYTES ? { hash: facts.hash } : {};
+  const handle = formatHandle(getResourceKind(resource), id);
   const label = name === undefined ? {} : { name };
-  return {
-    type: "resource.written",
-    data: { callId, handle: formatHandle(kind, id), version, bytes, ...size, ...label },
-  };
+  return { type: "resource.written", data: { callId, handle, version, bytes, ...size, ...label } };
 }
 
 /** The actions whose data the running call has: itself, those it called, and the sources of what it read. */

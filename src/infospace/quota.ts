@@ -24,7 +24,6 @@ export interface QuotaUsage extends QuotaAmount {
 
 /** Bytes that a note or collection takes in the store beside its content. */
 export const NOTE_OVERHEAD = 256;
-
 const MIB = 1024 * 1024;
 
 export const DEFAULT_QUOTA: Quota = {
@@ -43,21 +42,10 @@ export function createQuota(settings: QuotaSettings = {}): Quota {
   return { session: merge("session"), user: merge("user"), tenant: merge("tenant") };
 }
 
-export interface QuotaExcess {
-  readonly scope: QuotaScope;
-  readonly of: keyof QuotaAmount;
-  readonly limit: number;
-  readonly used: number;
-  readonly wanted: number;
-}
+export type QuotaExcess = NonNullable<ReturnType<typeof findExcess>>;
 
 /** The first limit that an addition exceeds. */
-export function findExcess(
-  quota: Quota,
-  scope: QuotaScope,
-  after: QuotaAmount,
-  added: QuotaAmount,
-): QuotaExcess | undefined {
+export function findExcess(quota: Quota, scope: QuotaScope, after: QuotaAmount, added: QuotaAmount) {
   for (const of of ["notes", "bytes", "rows"] as const) {
     const limit = quota[scope][of];
     if (added[of] > 0 && after[of] > limit) return { scope, of, limit, used: after[of] - added[of], wanted: added[of] };
@@ -66,14 +54,10 @@ export function findExcess(
 }
 
 export function quotaExceededError({ scope, of, limit, used, wanted }: QuotaExcess): QmError {
-  return new QmError(
-    "quota_exceeded",
-    `this ${scope} may store ${limit} ${of} and stores ${used}: ${wanted} more do not fit, and nothing was stored`,
-    {
-      hint: "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.",
-      details: { scope, of, limit, used, wanted },
-    },
-  );
+  const message = `this ${scope} may store ${limit} ${of} and stores ${used}: ${wanted} more do not fit, and nothing was stored`;
+  const hint =
+    "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.";
+  return new QmError("quota_exceeded", message, { hint, details: { scope, of, limit, used, wanted } });
 }
 
 /** Whether a quota is used up or the disk is full. */

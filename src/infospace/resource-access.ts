@@ -37,14 +37,8 @@ export function createOwnResource(kind: ResourceKind, { tenant = "", user, sessi
 
 function toOwner(resource: Pick<NoteFacts, "origin"> & { readonly reach: NoteVisibility }): ActionOwner {
   const { tenant = "", user = "", actor, session } = resource.origin;
-  switch (resource.reach) {
-    case "session":
-      return { tenant, user, session };
-    case "actor":
-      return { tenant, user, actor };
-    case "tenant":
-      return { tenant };
-  }
+  if (resource.reach === "tenant") return { tenant };
+  return resource.reach === "actor" ? { tenant, user, actor } : { tenant, user, session };
 }
 
 function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: Resource): string {
@@ -53,11 +47,7 @@ function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: 
   return `Load the ${kind}${title}: ${size}, of ${origin.action}.`;
 }
 
-interface Resources {
-  readonly note: NoteFacts;
-  readonly collection: Collection;
-}
-
+type Resources = Readonly<{ note: NoteFacts; collection: Collection }>;
 type UsableQuery<Kind> = Omit<ResourceQuery, "limit" | "kind"> & { readonly kind: Kind };
 
 /** The resources that the caller may use, newest first. Skips any number of others, so that they do not change the result. */

@@ -25,13 +25,11 @@ export interface StoredResult {
   readonly shown: JsonObject;
 }
 
-/** A result as a model may see it. The store gets nothing else, so that hidden data is not stored for a model. */
-export interface VisibleResult {
-  readonly data: unknown;
-  readonly content?: Content | undefined;
-  /** Characters of the JSON and of the media. */
-  readonly size: number;
-}
+/**
+ * A result as a model may see it. The store gets nothing else, so that hidden data is not stored for a model. `size`:
+ * characters of the JSON and of the media.
+ */
+export type VisibleResult = Readonly<{ data: unknown; content?: Content | undefined; size: number }>;
 
 /** Stores results that are too long to show. */
 export interface ResultStore {
@@ -41,13 +39,10 @@ export interface ResultStore {
   storeStream(streamed: Streamed, maker: NoteAuthor, signal?: AbortSignal): Promise<StoredResult>;
 }
 
-interface ResultStoreOptions {
-  readonly infospace: Pick<Infospace, "write" | "writeFile" | "collect" | "remove">;
-  /** Maximum characters of JSON in `shown`. */
-  readonly previewLimit: number;
-  /** Whether a caller may know of an action. */
-  sees(name: string, caller: Caller): boolean;
-}
+type NoteWriter = Pick<Infospace, "write" | "writeFile" | "collect" | "remove">;
+
+/** `previewLimit`: maximum characters of JSON in `shown`; `sees`: whether a caller may know of an action. */
+type ResultStoreOptions = { infospace: NoteWriter; previewLimit: number; sees(name: string, caller: Caller): boolean };
 
 const NEXT_LIMIT = 420;
 const LISTED_FILES = 4;
@@ -83,10 +78,8 @@ export function createResultStore({ infospace, previewLimit, sees }: ResultStore
       const mediaSize = content === undefined ? 0 : measureMedia(content.blocks);
       const written: NoteFacts[] = [];
       try {
-        const media =
-          content !== undefined && mediaSize > valueLimit
-            ? await storeMedia(infospace, maker, content, written)
-            : undefined;
+        const hasMedia = content !== undefined && mediaSize > valueLimit;
+        const media = hasMedia ? await storeMedia(infospace, maker, content, written) : undefined;
         const files = media && (await storeFiles(media, maker));
         const rest = files === undefined || media === undefined ? data : media.replaceIn(data);
         const length = files === undefined && typeof rest !== "string" ? size - mediaSize : measureLength(rest);
@@ -94,10 +87,8 @@ export function createResultStore({ infospace, previewLimit, sees }: ResultStore
           const stored = await storeValue(rest, { infospace, maker, previewLimit });
           const facts = files?.facts ?? {};
           const room = JSON.stringify(facts).length;
-          return toStoredResult(
-            { ...stored, preview: (limit) => ({ ...stored.preview(limit - room), ...facts }) },
-            maker,
-          );
+          const preview = (limit: number) => ({ ...stored.preview(limit - room), ...facts });
+          return toStoredResult({ ...stored, preview }, maker);
         }
         if (files === undefined) return undefined;
         return toStoredResult(previewFiles(files, rest ?? formatContent(content?.blocks ?? [], valueLimit)), maker);
@@ -123,17 +114,13 @@ export function createResultStore({ infospace, previewLimit, sees }: ResultStore
       } catch (thrown) {
         // Without room the collection was removed again, so there is no handle to name.
         if (progress.handle === "" || isOutOfRoom(thrown)) throw thrown;
-        throw interruptedError(thrown, progress, signal?.aborted === true);
+        throw interruptedError(thrown, progress.handle, progress.count, signal?.aborted === true);
       }
     },
   };
 }
 
-interface StoredFiles {
-  readonly resource: Resource;
-  readonly part: string;
-  readonly facts: JsonObject;
-}
+type StoredFiles = Readonly<{ resource: Resource; part: string; facts: JsonObject }>;
 
 function previewFiles({ resource, part, facts: files }: StoredFiles, data: unknown): StoredValue {
   const kind = getResourceKind(resource);
@@ -152,11 +139,7 @@ function measureLength(data: unknown): number {
   return typeof data === "string" ? data.length : (JSON.stringify(data) ?? "null").length;
 }
 
-function interruptedError(
-  thrown: unknown,
-  { handle, count }: { readonly handle: string; readonly count: number },
-  isCancelled: boolean,
-): QmError {
+function interruptedError(thrown: unknown, handle: string, count: number, isCancelled: boolean): QmError {
   const known = thrown instanceof QmError ? thrown : undefined;
   const code = known?.code ?? (isCancelled ? "cancelled" : "action_failed");
   return new QmError(code, `the result broke off after ${formatCount(count, "item")}: ${getErrorMessage(thrown)}`, {
@@ -167,26 +150,17 @@ function interruptedError(
   });
 }
 
-interface StoredMedia {
-  readonly notes: readonly NoteFacts[];
-  /** For a model: `handle`, `media_type`, `size`. */
-  readonly files: readonly JsonObject[];
-  /** Blocks with invalid base64. */
-  readonly unreadable: number;
-  replaceIn(value: unknown): unknown;
-}
-
+type StoredMedia = Awaited<ReturnType<typeof storeMedia>>;
 const MEDIA_TYPE = /^[\w.+-]{1,60}\/[\w.+-]{1,60}$/;
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
 const MIN_BASE64 = 16;
 
-/** Stores every block with bytes as a note. `notes` gets each one as it is written, for the case of an error. */
-async function storeMedia(
-  infospace: Pick<Infospace, "writeFile">,
-  maker: NoteAuthor,
-  { blocks }: Content,
-  notes: NoteFacts[],
-): Promise<StoredMedia> {
+/**
+ * Stores every block with bytes as a note. `notes` gets each one as it is written, for the case of an error. `unreadable`
+ * counts blocks with invalid base64.
+ */
+async function storeMedia(infospace: NoteWriter, maker: NoteAuthor, { blocks }: Content, notes: NoteFacts[]) {
+  /** For a model. */
   const files: JsonObject[] = [];
   const handles = new Map<string, string>();
   let unreadable = 0;
@@ -204,7 +178,7 @@ async function storeMedia(
     notes.push(note);
     files.push({ handle, media_type: mediaType, size: bytes.byteLength });
   }
-  return { notes, files, unreadable, replaceIn: (value) => replaceMedia(value, handles) };
+  return { notes, files, unreadable, replaceIn: (value: unknown) => replaceMedia(value, handles) };
 }
 
 function readMedia(block: ContentBlock): { readonly encoded: string | undefined; readonly mediaType: string } {

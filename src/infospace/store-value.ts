@@ -28,6 +28,8 @@ interface StoreValueOptions extends NoteLabel {
   readonly onProgress?: (handle: string, count: number) => void;
 }
 
+type JsonValues = Iterable<Json> | AsyncIterable<Json>;
+
 /**
  * Stores a list of records, lists or texts as a collection, and anything else as one note: a list of numbers would be many
  * times as large as separate notes. A text that is JSON or JSON lines counts as its value, and so does a record whose only
@@ -37,14 +39,9 @@ export async function storeValue(value: unknown, options: StoreValueOptions): Pr
   if (Array.isArray(value)) return storeList(value, options);
   if (typeof value !== "string") return storeRecord(requireJson(value), options);
   const text = detectTextForm(value);
-  switch (text.form) {
-    case "lines":
-      return storeLines(value, options);
-    case "json":
-      return isList(text.value) ? storeList(text.value, options) : storeRecord(text.value, options);
-    case "text":
-      return storeNote(value, options);
-  }
+  if (text.form === "lines") return storeLines(value, options);
+  if (text.form === "text") return storeNote(value, options);
+  return isList(text.value) ? storeList(text.value, options) : storeRecord(text.value, options);
 }
 
 function storeList(list: readonly unknown[], options: StoreValueOptions): Promise<StoredValue> {
@@ -64,34 +61,24 @@ function storeRecord(content: Json, options: StoreValueOptions): Promise<StoredV
 }
 
 /** Stores each value as a note of a new collection. Holds one portion in memory. */
-export async function storeCollection(
-  values: Iterable<Json> | AsyncIterable<Json>,
-  { infospace, maker, previewLimit, ...options }: StoreValueOptions,
-  counts?: LineCounts,
-): Promise<StoredValue> {
+export async function storeCollection(values: JsonValues, options: StoreValueOptions, counts?: LineCounts) {
+  const { infospace, maker, previewLimit, ...label } = options;
   const sampler = createSampler(previewLimit);
-  const resource = await infospace.collect(maker, sampleMembers(values, sampler), options);
+  const resource = await infospace.collect(maker, sampleMembers(values, sampler), label);
   const skipped = counts === undefined || counts.empty === 0 ? {} : { empty_lines: counts.empty };
   const room = JSON.stringify(skipped).length;
-  return {
-    resource,
-    preview: (limit) => ({ ...previewCollection(resource, sampler, limit - room), ...skipped }),
-    part: resource.count === 0 ? undefined : getExamplePath(sampler.preview()),
-  };
+  const preview = (limit: number) => ({ ...previewCollection(resource, sampler, limit - room), ...skipped });
+  return { resource, preview, part: resource.count === 0 ? undefined : getExamplePath(sampler.preview()) };
 }
 
 async function storeNote(content: Json, { infospace, maker, name, properties }: StoreValueOptions) {
   const resource = await infospace.write(maker, content, { name, properties });
   const large = findLargePart(content) ?? toListPart(content);
-  return {
-    resource,
-    preview: (limit: number) => previewNote(resource, content, limit, large),
-    part: large?.path || undefined,
-    large,
-  };
+  const preview = (limit: number) => previewNote(resource, content, limit, large);
+  return { resource, preview, part: large?.path || undefined, large };
 }
 
-async function* sampleMembers(values: Iterable<Json> | AsyncIterable<Json>, sampler: CollectionSampler) {
+async function* sampleMembers(values: JsonValues, sampler: CollectionSampler) {
   for await (const content of values) {
     sampler.take(content);
     yield { content };
@@ -131,18 +118,12 @@ function getExamplePath(shape: JsonObject): string | undefined {
   return plain === undefined ? "[0]" : formatJsonPath([0, plain]);
 }
 
-interface NextStepHint extends Pick<StoredValue, "part" | "large"> {
-  readonly handle: string;
-  readonly kind: ResourceKind;
-  readonly format?: NoteFormat | undefined;
-}
+type NextStepHint = Pick<StoredValue, "part" | "large"> &
+  Readonly<{ handle: string; kind: ResourceKind; format?: NoteFormat | undefined }>;
 
 /** Tells a model how to use a stored result, in at most `limit` characters. Names only actions that it can see. */
-export function formatNextStep(
-  { handle, kind, format, part, large }: NextStepHint,
-  sees: (name: string) => boolean,
-  limit: number,
-): string {
+export function formatNextStep(hint: NextStepHint, sees: (name: string) => boolean, limit: number): string {
+  const { handle, kind, format, part, large } = hint;
   const listVisible = (...entries: string[]) => entries.map((entry) => actionName(INFOSPACE, entry)).filter(sees);
   const from = (path?: string) => JSON.stringify({ $from: handle, path });
   const narrow = kind === "collection" ? joinNames(listVisible("filter-structured", "project", "head")) : "";

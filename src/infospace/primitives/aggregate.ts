@@ -8,11 +8,8 @@ import { createPathPresence, findFreeName, hashKey, type PrimitiveItems, reportM
 
 const MAX_GROUPS = 100_000;
 const MAX_PATHS = 20;
-
 export const measureKinds = ["sum", "mean", "min", "max"] as const;
-
 type MeasureKind = (typeof measureKinds)[number];
-
 const paths = z.array(pathShape).optional();
 
 export const aggregateAction = (parts: PrimitiveOptions) =>
@@ -23,16 +20,13 @@ export const aggregateAction = (parts: PrimitiveOptions) =>
     aliases: ["infospace__group-by", "infospace__distinct", "infospace__count"],
     fields: {
       by: paths.describe("Paths such as status."),
-      sum: paths,
-      mean: paths,
-      min: paths,
-      max: paths,
+      ...{ sum: paths, mean: paths, min: paths, max: paths },
       limit: z.int().min(1).max(MAX_GROUPS).default(10_000),
     },
     examples: [{ args: { target: "collection__7", by: ["status"], sum: ["amount"] } }],
     async derive({ target, by = [], limit, ...args }, open) {
-      const measures = measureKinds.flatMap((kind) =>
-        (args[kind] ?? []).map((path) => ({ kind, path: parseJsonPath(path) })),
+      const measures = measureKinds.flatMap(
+        (kind) => args[kind]?.map((path) => ({ kind, path: parseJsonPath(path) })) ?? [],
       );
       const grouped = by.map(parseJsonPath);
       const count = grouped.length + measures.length;
@@ -63,8 +57,7 @@ export function aggregateItems(inputs: PrimitiveItems, { by, measures, limit }: 
   });
   const measured = measures.map(({ kind, path }) => createMeasure(kind, path, taken));
   const groups = new Map<string, Group>();
-  let input = 0;
-  let dropped = 0;
+  let [input, dropped] = [0, 0];
 
   function getGroup(values: readonly Json[]): Group | undefined {
     const key = hashKey(values);
@@ -103,9 +96,7 @@ export function aggregateItems(inputs: PrimitiveItems, { by, measures, limit }: 
     for (const { values, count, tallies } of groups.values()) {
       const entries: [string, Json][] = groupedBy.map(({ field }, index) => [field, values[index] ?? null]);
       entries.push(["count", count]);
-      for (const [index, measure] of measured.entries()) {
-        entries.push([measure.field, computeResult(measure, tallies[index])]);
-      }
+      for (const [index, each] of measured.entries()) entries.push([each.field, computeResult(each, tallies[index])]);
       yield { content: Object.fromEntries(entries) };
     }
   }
@@ -123,11 +114,7 @@ export function aggregateItems(inputs: PrimitiveItems, { by, measures, limit }: 
   };
 }
 
-interface Group {
-  readonly values: readonly Json[];
-  count: number;
-  readonly tallies: readonly Tally[];
-}
+type Group = { readonly values: readonly Json[]; count: number; readonly tallies: readonly Tally[] };
 
 function claimName(wanted: string, taken: Set<string>): string {
   const name = findFreeName(wanted, (each) => taken.has(each));
@@ -181,9 +168,7 @@ function computeResult(measure: Measure, tally: Tally | undefined): Json {
 type Tally = ReturnType<typeof createTally>;
 
 function createTally() {
-  let count = 0;
-  let sum = 0;
-  let compensation = 0;
+  let [count, sum, compensation] = [0, 0, 0];
   let least: number | undefined;
   let greatest: number | undefined;
   let first: string | undefined;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
-import type { Action, CallContext } from "../../core/action.ts";
+import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { NAME_LIMIT } from "../../core/names.ts";
@@ -13,7 +13,7 @@ import { streamMembers } from "./operation.ts";
 
 type DoneOutcome = Extract<Outcome, { readonly status: "done" }>;
 
-export function applyAction(parts: PrimitiveOptions): Action {
+export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Action {
   return defineAction(INFOSPACE, {
     entry: "apply",
     description: "Run any action and keep its result as a note or a collection, however short. Answers its handle.",
@@ -25,34 +25,25 @@ export function applyAction(parts: PrimitiveOptions): Action {
       name: newNameShape,
     }),
     examples: [{ args: { action: "web__fetch", args: { url: "https://example.com" }, name: "page" } }],
-    async run({ action, args, name }, context) {
-      const outcome = await context.settled(await context.invoke(action, args));
+    async run({ action: asked, args, name }, context) {
+      const outcome = await context.settled(await context.invoke(asked, args));
       if (outcome.status !== "done") throw toError(outcome);
-      return storeOutcome(parts, outcome, name, context);
+      const { signal } = context;
+      const { action, kept: stored } = outcome;
+      const maker = createPrimitiveAuthor(context, "apply");
+      const data = getModelData(outcome);
+      if (stored === undefined) {
+        const made = await storeValue(data, { infospace, maker, previewLimit, name, signal });
+        return { action, ...made.preview(previewLimit - JSON.stringify({ action }).length) };
+      }
+      // A streamed result is stored already. If a name was given, its notes are collected again under that name.
+      if (name === undefined || stored.count === undefined) return { action, ...(data as JsonObject) };
+      const collection = await infospace.collection(stored.handle, context.caller);
+      const members = streamMembers(infospace.items(collection, { signal }));
+      const named = await infospace.collect(maker, members, { name, signal });
+      return { action, ...(data as JsonObject), ...summarizeResource(named) };
     },
   });
-}
-
-/** A streamed result is stored already. If a name was given, its notes are collected again under that name. */
-async function storeOutcome(
-  { infospace, previewLimit }: PrimitiveOptions,
-  outcome: DoneOutcome,
-  name: string | undefined,
-  context: CallContext,
-): Promise<JsonObject> {
-  const { signal } = context;
-  const { action, kept: stored } = outcome;
-  const maker = createPrimitiveAuthor(context, "apply");
-  const data = getModelData(outcome);
-  if (stored === undefined) {
-    const made = await storeValue(data, { infospace, maker, previewLimit, name, signal });
-    return { action, ...made.preview(previewLimit - JSON.stringify({ action }).length) };
-  }
-  if (name === undefined || stored.count === undefined) return { action, ...(data as JsonObject) };
-  const collection = await infospace.collection(stored.handle, context.caller);
-  const members = streamMembers(infospace.items(collection, { signal }));
-  const named = await infospace.collect(maker, members, { name, signal });
-  return { action, ...(data as JsonObject), ...summarizeResource(named) };
 }
 
 /** Fails as the action itself would have failed. */

@@ -15,6 +15,7 @@ export type Coercion = (typeof coercions)[number];
 
 /** An item whose value cannot be converted is dropped, kept as it is, or gets null. */
 export const coerceFailureModes = ["drop", "keep", "null"] as const;
+type FailureMode = (typeof coerceFailureModes)[number];
 
 export const delimiterShape = z
   .string()
@@ -38,25 +39,18 @@ export const coerceAction = (parts: PrimitiveOptions) =>
     },
   });
 
-interface CoerceOptions {
-  readonly to: Coercion;
-  /** The rest of the item stays as it is. */
-  readonly path: JsonPath;
-  readonly delimiter: string;
-  readonly failing: (typeof coerceFailureModes)[number];
-}
+type CoerceOptions = Readonly<{ to: Coercion; path: JsonPath; delimiter: string; failing: FailureMode }>;
 
+/** Converts the value at the path. The rest of the item stays as it is. */
 export function coerceItems(inputs: PrimitiveItems, { to, path, delimiter, failing }: CoerceOptions) {
   const reasons = createReasonLog();
-  let input = 0;
-  let failed = 0;
-  let dropped = 0;
+  let [input, failed, dropped] = [0, 0, 0];
 
   async function* items() {
     for await (const { content } of inputs) {
       const position = input++;
       const found = readJsonPath(content, path);
-      const result = found.found ? coerceValue(found.value, to, delimiter) : { reason: found.missing };
+      const result = found.found ? converters[to](found.value, delimiter) : { reason: found.missing };
       if ("value" in result) {
         yield { content: replaceJsonPath(content, path, result.value) };
         continue;
@@ -73,29 +67,19 @@ export function coerceItems(inputs: PrimitiveItems, { to, path, delimiter, faili
 }
 
 type CoerceResult = { readonly value: Json } | { readonly reason: string };
-
 const TRUE = new Set(["true", "1", "yes", "on"]);
 const FALSE = new Set(["false", "0", "no", "off"]);
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 
-function coerceValue(value: Json, to: Coercion, delimiter: string): CoerceResult {
-  switch (to) {
-    case "string":
-      return { value: formatInline(value) };
-    case "text":
-      return { value: formatReadable(value) };
-    case "int":
-      return toInteger(toNumber(value));
-    case "float":
-      return toNumber(value);
-    case "bool":
-      return toBoolean(value);
-    case "json":
-      return typeof value === "string" ? parseJsonText(value) : { value };
-    case "list":
-      return { value: toList(value, delimiter) };
-  }
-}
+const converters: Readonly<Record<Coercion, (value: Json, delimiter: string) => CoerceResult>> = {
+  string: (value) => ({ value: formatInline(value) }),
+  text: (value) => ({ value: formatReadable(value) }),
+  int: (value) => toInteger(toNumber(value)),
+  float: toNumber,
+  bool: toBoolean,
+  json: (value) => (typeof value === "string" ? parseJsonText(value) : { value }),
+  list: (value, delimiter) => ({ value: toList(value, delimiter) }),
+};
 
 function toNumber(value: Json): CoerceResult {
   if (typeof value === "number") return { value };
@@ -136,9 +120,8 @@ function toList(value: Json, delimiter: string): readonly Json[] {
 export function formatReadable(value: Json): string {
   if (isList(value)) return value.map(formatInline).join("\n");
   if (typeof value !== "object" || value === null) return formatInline(value);
-  return Object.entries(value)
-    .map(([name, part]) => `${name}: ${formatInline(part)}`)
-    .join("\n");
+  const lines = Object.entries(value).map(([name, part]) => `${name}: ${formatInline(part)}`);
+  return lines.join("\n");
 }
 
 function formatInline(value: Json): string {

@@ -24,7 +24,6 @@ export type PrimitiveFactory = (parts: PrimitiveOptions) => readonly Action[];
 
 /** Derivations change no existing note: they only add an unsaved collection of the caller's own. */
 export const DERIVE_EFFECT: Effect = "read";
-
 export const deriveTraits = { effect: DERIVE_EFFECT, timeoutMs: 600_000, handleArguments: ["target"] } as const;
 
 /** A handle, or values (a `$from` has been replaced by its values already). */
@@ -32,7 +31,6 @@ export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe(
 export const otherShape = z.union([z.string(), z.array(z.unknown())]);
 /** `parseJsonPath` checks the length. */
 export const pathShape = z.string();
-
 export const nameShape = z.string().trim().min(1).max(200);
 export const newNameShape = nameShape.optional().describe("The same name again is the next version of the same thing.");
 /** A refinement is checked without taking room in the schema that a model reads. */
@@ -50,19 +48,11 @@ export function createListShape<Item extends z.ZodType>(item: Item) {
 
 type PrimitiveTarget = z.output<typeof targetShape>;
 
-export interface ItemSource {
-  readonly count: number;
-  /** False: the collection was not filled to the end. */
-  readonly complete: boolean;
-  readonly inputs: AsyncIterable<PrimitiveItem>;
-}
+/** `complete` is false if the collection was not filled to the end. */
+export type ItemSource = Readonly<{ count: number; complete: boolean; inputs: AsyncIterable<PrimitiveItem> }>;
 
 /** The items of a collection or list. A single note is a list of one. */
-export async function resolveSource(
-  infospace: Infospace,
-  target: PrimitiveTarget,
-  { caller, signal }: CallContext,
-): Promise<ItemSource> {
+export async function resolveSource(infospace: Infospace, target: PrimitiveTarget, { caller, signal }: CallContext) {
   if (typeof target !== "string")
     return { count: target.length, complete: true, inputs: toItems(target as readonly Json[]) };
   const resource = await infospace.resource(target, caller);
@@ -77,11 +67,7 @@ async function* readNote(infospace: Infospace, target: string, caller: CallConte
 }
 
 /** `resolveSource` that can be aborted even if all items are in memory. */
-export async function openSource(
-  { infospace }: PrimitiveOptions,
-  target: PrimitiveTarget,
-  context: CallContext,
-): Promise<ItemSource> {
+export async function openSource({ infospace }: PrimitiveOptions, target: PrimitiveTarget, context: CallContext) {
   const source = await resolveSource(infospace, target, context);
   return { ...source, inputs: yieldRegularly(source.inputs, context.signal) };
 }
@@ -151,8 +137,7 @@ export async function collectDerived(
   // The output can be far longer than the input: a join makes a row for every pair.
   const members = streamMembers(yieldRegularly(await readAhead(items), signal), sampler);
   const collection = await infospace.collect(createPrimitiveAuthor(context, entry), members, { name, signal });
-  const facts = { ...summarizeResource(collection), ...omitEmptyFacts(report()), ...reportIncomplete(from) };
-  return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
+  return formatAnswer(summarizeResource(collection), report(), from, sampler.preview, previewLimit);
 }
 
 /** The same items, with the first already read. */
@@ -173,17 +158,20 @@ export function createPrimitiveAuthor({ caller, callId }: CallContext, entry: st
   return { caller, callId, action: actionName(INFOSPACE, entry) };
 }
 
-export function reportIncomplete(from: readonly ItemSource[]): JsonObject {
-  return from.every(({ complete }) => complete) ? {} : { incomplete_input: true };
-}
-
-/** The preview gets the room that the facts leave, and at least half of the limit. */
-export function formatAnswer(facts: JsonObject, preview: (room: number) => JsonObject, limit: number): JsonObject {
-  return { ...facts, ...preview(Math.max(limit - JSON.stringify(facts).length, Math.floor(limit / 2))) };
-}
-
-export function omitEmptyFacts(report: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(report).filter(([, value]) => value !== false && !(Array.isArray(value) && value.length === 0)),
-  );
+/**
+ * Facts of the result, the report without empty lists and false, and a preview. The preview gets the room that they leave,
+ * and at least half of the limit.
+ */
+export function formatAnswer(
+  facts: JsonObject,
+  report: JsonObject,
+  from: readonly Pick<ItemSource, "complete">[],
+  preview: (room: number) => JsonObject,
+  limit: number,
+): JsonObject {
+  const isEmpty = (value: Json) => value === false || (Array.isArray(value) && value.length === 0);
+  const reported = Object.fromEntries(Object.entries(report).filter(([, value]) => !isEmpty(value)));
+  const incomplete = from.every(({ complete }) => complete) ? {} : { incomplete_input: true };
+  const all = { ...facts, ...reported, ...incomplete };
+  return { ...all, ...preview(Math.max(limit - JSON.stringify(all).length, Math.floor(limit / 2))) };
 }

@@ -38,10 +38,7 @@ export function filterItems(inputs: PrimitiveItems, expression: string) {
   const condition = compileFilter(expression);
   const reasons = createReasonLog();
   const names = createFieldNames();
-  let input = 0;
-  let dropped = 0;
-  let undecided = 0;
-  let spent = 0;
+  let [input, dropped, undecided, spent] = [0, 0, 0, 0];
   const exceeded: WorkExceeded[] = [];
 
   /** True, false, or the error that prevents a decision. */

@@ -12,13 +12,11 @@ import {
   createPrimitiveAuthor,
   deriveTraits,
   formatAnswer,
-  omitEmptyFacts,
   openSource,
-  reportIncomplete,
   resultNameShape,
   targetShape,
 } from "./derive.ts";
-import type { PrimitiveItems } from "./operation.ts";
+import { type PrimitiveItem, type PrimitiveItems, toItems } from "./operation.ts";
 
 const NOTE_LIMIT = 50_000_000;
 
@@ -44,27 +42,22 @@ export function flattenAction(parts: PrimitiveOptions): Action {
         ? gatherText(inputs, separator, NOTE_LIMIT)
         : gatherList(inputs, NOTE_LIMIT));
       const note = await parts.infospace.write(createPrimitiveAuthor(context, "flatten"), value, { name });
-      const facts = omitEmptyFacts({ input, dropped: leftOut, limit_reached: leftOut > 0 });
-      const report = { ...facts, ...reportIncomplete([source]) };
-      return formatAnswer(report, (room) => previewNote(note, value, room), parts.previewLimit);
+      const report = { input, dropped: leftOut, limit_reached: leftOut > 0 };
+      return formatAnswer({}, report, [source], (room) => previewNote(note, value, room), parts.previewLimit);
     },
   });
 }
 
 /** Replaces each list by its items, one level down. */
 export function spreadLists(inputs: PrimitiveItems) {
-  let input = 0;
-  let lists = 0;
-
-  async function* items() {
+  let [input, lists] = [0, 0];
+  async function* items(): AsyncGenerator<PrimitiveItem> {
     for await (const item of inputs) {
       input++;
-      if (!isList(item.content)) {
-        yield item;
-        continue;
-      }
-      lists++;
-      for (const content of item.content) yield { content };
+      if (isList(item.content)) {
+        lists++;
+        yield* toItems(item.content);
+      } else yield item;
     }
   }
 
@@ -90,20 +83,13 @@ async function gatherItems<T extends Json>(
   limit: number,
 ): Promise<{ readonly value: readonly T[]; readonly input: number; readonly leftOut: number }> {
   const value: T[] = [];
-  let input = 0;
-  let leftOut = 0;
-  let size = 0;
+  let [input, leftOut, size] = [0, 0, 0];
   for await (const { content } of inputs) {
     input++;
-    if (leftOut === 0) {
-      const part = convert(content);
-      size += measure(part);
-      if (size <= limit) {
-        value.push(part);
-        continue;
-      }
-    }
-    leftOut++;
+    const part = leftOut === 0 ? convert(content) : undefined;
+    if (part !== undefined) size += measure(part);
+    if (part !== undefined && size <= limit) value.push(part);
+    else leftOut++;
   }
   return { value, input, leftOut };
 }

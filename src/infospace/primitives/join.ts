@@ -8,14 +8,12 @@ import { createListShape, defineDerivation, otherShape, type PrimitiveOptions, p
 import { createPathPresence, findFreeName, hashKey, type PrimitiveItem, type PrimitiveItems } from "./operation.ts";
 
 const MAX_ROWS = 1_000_000;
-
 export const joinKinds = ["inner", "left", "right", "outer"] as const;
 export type JoinKind = (typeof joinKinds)[number];
 
 /** For a field that differs between the sides. `prefix` keeps both, the right one as `right_<name>`. */
 export const clashModes = ["prefix", "left", "right", "error"] as const;
 export type ClashMode = (typeof clashModes)[number];
-
 const keyPair = z.strictObject({ left: pathShape, right: pathShape });
 
 export const joinAction = (parts: PrimitiveOptions) =>
@@ -44,13 +42,8 @@ export const joinAction = (parts: PrimitiveOptions) =>
     },
   });
 
-export interface JoinOptions {
-  readonly on: readonly { readonly left: JsonPath; readonly right: JsonPath }[];
-  readonly kind: JoinKind;
-  readonly clash: ClashMode;
-  readonly limit: number;
-}
-
+type JoinKey = Readonly<{ left: JsonPath; right: JsonPath }>;
+export type JoinOptions = Readonly<{ on: readonly JoinKey[]; kind: JoinKind; clash: ClashMode; limit: number }>;
 const MAX_CLASHING_FIELDS = 20;
 
 /**
@@ -67,25 +60,22 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   const repeated = { left: 0, right: 0 };
   const clashes = new Map<string, number>();
   const keys = { left: createJoinKeys(on, "left"), right: createJoinKeys(on, "right") };
-  let rows = 0;
-  let leftOut = 0;
+  let [rows, leftOut] = [0, 0];
 
   function recordClash(field: string): void {
     if (clash === "error") {
-      throw new QmError("conflict", `both sides have ${quoteName(field)}, with different values`, {
-        hint: 'Take one with clash "left" or "right", keep both with "prefix", or leave it out of one side with infospace__project.',
-      });
+      const hint =
+        'Take one with clash "left" or "right", keep both with "prefix", or leave it out of one side with infospace__project.';
+      throw new QmError("conflict", `both sides have ${quoteName(field)}, with different values`, { hint });
     }
     clashes.set(field, (clashes.get(field) ?? 0) + 1);
   }
 
   function* addRow(content: () => JsonObject): Generator<PrimitiveItem> {
-    if (rows >= limit) {
-      leftOut++;
-      return;
-    }
-    rows++;
-    yield { content: content() };
+    if (rows < limit) {
+      rows++;
+      yield { content: content() };
+    } else leftOut++;
   }
 
   async function* items(): AsyncGenerator<PrimitiveItem> {
@@ -154,10 +144,7 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   };
 }
 
-interface Bucket {
-  readonly members: JsonObject[];
-  isMatched: boolean;
-}
+type Bucket = { readonly members: JsonObject[]; isMatched: boolean };
 
 function createJoinKeys(on: JoinOptions["on"], side: "left" | "right") {
   const parts = on.map((paths) => ({ path: paths[side], presence: createPathPresence(paths[side]) }));

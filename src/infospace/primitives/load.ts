@@ -10,10 +10,8 @@ import { type PartQuery, readNthItem, requireOrder, requireValue } from "../note
 import { previewKeys, summarizeResource } from "../preview.ts";
 import { LOAD } from "../resource-access.ts";
 
-interface LoadRequest extends PartQuery {
-  readonly target: string;
-}
-
+type LoadOptions = Readonly<{ infospace: Infospace; valueLimit: number }>;
+type LoadRequest = PartQuery & { readonly target: string };
 const DEFAULT_ITEMS = 5;
 /** The longest position in characters. */
 const LAST_POSITION = 999_999_999_999;
@@ -24,12 +22,8 @@ const MIN_SHARE = 0.3;
  * Reads a part that fits one answer of at most `valueLimit` characters of JSON, so that a model is shown all of it. The
  * answer always says `total` and `more`.
  */
-export async function loadResource(
-  { infospace, valueLimit }: { readonly infospace: Infospace; readonly valueLimit: number },
-  request: LoadRequest,
-  caller: Caller,
-  signal: AbortSignal,
-): Promise<JsonObject> {
+export async function loadResource(parts: LoadOptions, request: LoadRequest, caller: Caller, signal: AbortSignal) {
+  const { infospace, valueLimit } = parts;
   const { from = 0, to = from, path, version } = request;
   requireOrder(from, to);
   const resource = await infospace.resource(request.target, caller);
@@ -76,7 +70,7 @@ async function loadItems(part: Part, infospace: Infospace, collection: Collectio
     next = position + 1;
   }
   const more = await hasMoreItems(infospace, collection, next);
-  return frame.around({ from, to: next, total, more, items }, more, formatNext(next));
+  return frame.around({ from, to: next, total, more, items }, formatNext(next));
 }
 
 /** Removed notes leave gaps in the positions, so the count does not tell. */
@@ -101,8 +95,8 @@ function loadValue(part: Part, value: Json): JsonObject {
   const next = `Give the path of the part that is needed to ${LOAD}.`;
   const frame = createFrame(part, { total, value: null }, next);
   const { value: fitted, whole } = fitJson(value, frame.room);
-  if (whole) return frame.around({ total, more: false, value: fitted }, false, next);
-  return frame.around({ total, more: true, ...previewKeys(value as JsonObject, frame.room) }, true, next);
+  if (whole) return frame.around({ total, more: false, value: fitted }, next);
+  return frame.around({ total, more: true, ...previewKeys(value as JsonObject, frame.room) }, next);
 }
 
 function loadText(part: Part, text: string): JsonObject {
@@ -117,7 +111,7 @@ function loadText(part: Part, text: string): JsonObject {
   if (end < total && end - from > 1 && /[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end--;
   const more = end < total;
   const slice = { from, to: Math.max(end, from), total, more, text: text.slice(from, end) };
-  return frame.around(slice, more, formatNext(end));
+  return frame.around(slice, formatNext(end));
 }
 
 function loadList(part: Part, list: readonly Json[]): JsonObject {
@@ -139,7 +133,7 @@ function loadList(part: Part, list: readonly Json[]): JsonObject {
   }
   const end = from + items.length;
   const more = end < total;
-  return frame.around({ from, to: end, total, more, items, ...(cut ? { cut } : {}) }, more, formatNext(end));
+  return frame.around({ from, to: end, total, more, items, ...(cut ? { cut } : {}) }, formatNext(end));
 }
 
 /** Returns bytes only if a range was asked for. */
@@ -152,19 +146,18 @@ function loadFile(part: Part, { content }: Note): JsonObject {
   const file = { media_type, size: total, total };
   const frame = createFrame(part, { ...file, from, to: Math.max(from, total), base64: "" }, formatNext(total));
   if (part.request.from === undefined && to === undefined)
-    return frame.around({ ...file, more: total > 0 }, total > 0, formatNext(0));
+    return frame.around({ ...file, more: total > 0 }, formatNext(0));
   const end = Math.min(to ?? total, total, from + Math.floor((frame.room * 3) / 4));
   const more = end < total;
   const slice = bytes.subarray(from, end).toString("base64");
-  return frame.around({ ...file, from, to: Math.max(end, from), more, base64: slice }, more, formatNext(end));
+  return frame.around({ ...file, from, to: Math.max(end, from), more, base64: slice }, formatNext(end));
 }
 
 async function readItemPath(infospace: Infospace, collection: Collection, path: JsonPath, target: string) {
   const [first, ...steps] = path.steps;
   if (typeof first !== "number") {
-    throw new QmError("invalid_arguments", `${target} is a collection, so its path begins with a position`, {
-      hint: "Write [0] for the first note, [0].id for its id.",
-    });
+    const hint = "Write [0] for the first note, [0].id for its id.";
+    throw new QmError("invalid_arguments", `${target} is a collection, so its path begins with a position`, { hint });
   }
   const item = await readNthItem(infospace, collection, first);
   if (item !== undefined) return requireValue(item.content, { ...path, steps }, target);
@@ -184,11 +177,7 @@ function createFrame({ limit, facts }: Part, longest: JsonObject, next: string) 
     const formatNext = (text: string): JsonObject => (hasNext ? { next: text } : {});
     return {
       room: limit - reserve - JSON.stringify({ ...shown, ...longest, more: false, ...formatNext(next) }).length,
-      around: (part: JsonObject, more: boolean, text: string) => ({
-        ...shown,
-        ...part,
-        ...(more ? formatNext(text) : {}),
-      }),
+      around: (part: JsonObject, text: string) => ({ ...shown, ...part, ...(part.more ? formatNext(text) : {}) }),
     };
   });
   const enough = Math.floor(limit * MIN_SHARE);

@@ -24,13 +24,7 @@ export interface MapOptions {
 }
 
 type MapStopReason = "limit" | "time" | "failure" | "cancelled";
-
-export interface MappedItem {
-  readonly position: number;
-  readonly source: PrimitiveItem;
-  readonly content: Json;
-}
-
+export type MappedItem = Readonly<{ position: number; source: PrimitiveItem; content: Json }>;
 const MAX_FAILURES = 5;
 const MAX_APPROVALS = 50;
 const MESSAGE_LIMIT = 300;
@@ -51,9 +45,8 @@ export function mapItems(
   const failures: { readonly position: number; readonly code: string; readonly message: string }[] = [];
   const approvals: string[] = [];
   const reasons = createReasonLog();
-  let taken = 0;
+  let [taken, hasFailed] = [0, false];
   let stoppedBy: MapStopReason | undefined;
-  let hasFailed = false;
 
   function findStopReason(): MapStopReason | undefined {
     if (signal?.aborted) return "cancelled";
@@ -138,22 +131,12 @@ export function mapItems(
   return {
     items: items(),
     /** `taken` is the sum of the counts. `next` is the position to continue at after a stop. */
-    report: () => ({
-      taken,
-      ...counts,
-      failures,
-      approval_ids: approvals,
-      reasons: reasons.first(),
-      ...(stoppedBy === undefined ? {} : { stopped_by: stoppedBy, next: from + taken }),
-    }),
+    report() {
+      const stop = stoppedBy === undefined ? {} : { stopped_by: stoppedBy, next: from + taken };
+      return { taken, ...counts, failures, approval_ids: approvals, reasons: reasons.first(), ...stop };
+    },
   };
 }
 
 export type MapRun = ReturnType<typeof mapItems>;
-
-interface StartedItem {
-  readonly input: PrimitiveItem;
-  readonly position: number;
-  ended: Promise<void>;
-  result?: MapItemResult;
-}
+type StartedItem = { input: PrimitiveItem; position: number; ended: Promise<void>; result?: MapItemResult };

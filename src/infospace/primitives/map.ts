@@ -9,17 +9,8 @@ import type { Runtime } from "../../core/runtime.ts";
 import { formatHandle } from "../note.ts";
 import { type CollectionSampler, createSampler, summarizeResource } from "../preview.ts";
 import { INFOSPACE } from "../resource-access.ts";
-import {
-  createPrimitiveAuthor,
-  formatAnswer,
-  type ItemSource,
-  omitEmptyFacts,
-  type PrimitiveOptions,
-  reportIncomplete,
-  resolveSource,
-  resultNameShape,
-  targetShape,
-} from "./derive.ts";
+import type { ItemSource, PrimitiveOptions } from "./derive.ts";
+import { createPrimitiveAuthor, formatAnswer, resolveSource, resultNameShape, targetShape } from "./derive.ts";
 import { type MapItemResult, type MapRun, mapItems } from "./map-items.ts";
 import type { PrimitiveItem, PrimitiveItems } from "./operation.ts";
 import { compileTemplate } from "./template.ts";
@@ -118,9 +109,8 @@ async function collectResults(
     },
   });
   const { taken, ...report } = run.report();
-  const counts = { input, ...omitEmptyFacts(report), not_run: Math.max(input - taken, 0) };
-  const facts = { ...summarizeResource(collection), ...counts, ...reportIncomplete([source]) };
-  return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
+  const counts = { input, ...report, not_run: Math.max(input - taken, 0) };
+  return formatAnswer(summarizeResource(collection), counts, [source], sampler.preview, previewLimit);
 }
 
 async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onItem: () => void) {
@@ -134,20 +124,14 @@ async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onIt
 
 /** Only the data that a model may see: the resulting note can be shown to it. */
 function toItemResult(outcome: Outcome): MapItemResult {
-  switch (outcome.status) {
-    case "done": {
-      const data = getModelData(outcome);
-      if (data === null || data === undefined) return { status: "empty" };
-      try {
-        return { status: "done", content: JSON.parse(JSON.stringify(data)) as Json };
-      } catch (thrown) {
-        return { status: "failed", code: "invalid_output", message: getErrorMessage(thrown) };
-      }
-    }
-    case "waiting":
-      return { status: "waiting", approvalId: outcome.approval.id };
-    default:
-      return { status: "failed", code: outcome.error.code, message: outcome.error.error };
+  if (outcome.status === "waiting") return { status: "waiting", approvalId: outcome.approval.id };
+  if (outcome.status !== "done") return { status: "failed", code: outcome.error.code, message: outcome.error.error };
+  const data = getModelData(outcome);
+  if (data === null || data === undefined) return { status: "empty" };
+  try {
+    return { status: "done", content: JSON.parse(JSON.stringify(data)) as Json };
+  } catch (thrown) {
+    return { status: "failed", code: "invalid_output", message: getErrorMessage(thrown) };
   }
 }
 

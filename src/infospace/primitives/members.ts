@@ -55,9 +55,9 @@ function parseValues(items: string | readonly unknown[]): Iterable<Json> {
   if (typeof items !== "string") return items as readonly Json[];
   const list = parseListText(items);
   if (list !== undefined) return list.form === "lines" ? parseJsonLines(items).values : list.value;
-  throw new QmError("invalid_arguments", `items is a text of ${items.length} characters and not a list`, {
-    hint: "Give a list, or a text that is a JSON list or JSON lines. Handles go into notes. To split a text, store it with infospace__create-note and use infospace__split.",
-  });
+  const hint =
+    "Give a list, or a text that is a JSON list or JSON lines. Handles go into notes. To split a text, store it with infospace__create-note and use infospace__split.";
+  throw new QmError("invalid_arguments", `items is a text of ${items.length} characters and not a list`, { hint });
 }
 
 function warnAboutHandles(values: Iterable<Json>): JsonObject {

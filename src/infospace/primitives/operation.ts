@@ -2,34 +2,23 @@ import { hash } from "node:crypto";
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson, clip, isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import { didYouMean } from "../../core/nearest.ts";
-import type { CollectionMember } from "../infospace.ts";
 import type { JsonPath, PathResult } from "../json-path.ts";
 import { formatKey, getJsonKind } from "../json-preview.ts";
 import type { CollectionSampler } from "../preview.ts";
 
-export interface PrimitiveItem {
-  /** The id of its note. Absent: a plain value. */
-  readonly id?: number;
-  readonly content: Json;
-}
-
+/** `id`: the id of its note. Absent: a plain value. */
+export type PrimitiveItem = Readonly<{ id?: number; content: Json }>;
 export type PrimitiveItems = Iterable<PrimitiveItem> | AsyncIterable<PrimitiveItem>;
 
 /** The items that an operation makes, to be read once, and a report that is final after the last item. */
-export interface DerivedItems<Report extends JsonObject = JsonObject> {
-  readonly items: AsyncIterable<PrimitiveItem>;
-  report(): Report;
-}
+export type DerivedItems<Report = JsonObject> = { readonly items: AsyncIterable<PrimitiveItem>; report(): Report };
 
 export async function* toItems(values: Iterable<Json>): AsyncGenerator<PrimitiveItem> {
   for (const content of values) yield { content };
 }
 
 /** Existing notes go into a collection by id, plain values as new notes. `sampler` sees the contents. */
-export async function* streamMembers(
-  inputs: AsyncIterable<PrimitiveItem>,
-  sampler?: CollectionSampler,
-): AsyncGenerator<CollectionMember> {
+export async function* streamMembers(inputs: AsyncIterable<PrimitiveItem>, sampler?: CollectionSampler) {
   for await (const { id, content } of inputs) {
     sampler?.take(content);
     yield id === undefined ? { content } : { id };
@@ -98,15 +87,11 @@ export function createPathPresence({ text, steps }: JsonPath, hint?: string) {
       if (isPresent || firstMissing === undefined) return;
       const [name] = steps;
       const why = steps.length === 1 && typeof name === "string" ? names.describe(name) : firstMissing;
-      throw new QmError("not_found", `no item${side} has ${formatKey(text)}: ${why}`, {
-        details: { path: text },
-        ...(hint === undefined ? {} : { hint }),
-      });
+      const facts = { details: { path: text }, ...(hint === undefined ? {} : { hint }) };
+      throw new QmError("not_found", `no item${side} has ${formatKey(text)}: ${why}`, facts);
     },
   };
 }
-
-export type PathPresence = ReturnType<typeof createPathPresence>;
 
 /** For each path with missing values: how many items have nothing or null there. */
 export function reportMissing(paths: readonly { readonly path: JsonPath; readonly missing: number }[]) {
@@ -115,7 +100,6 @@ export function reportMissing(paths: readonly { readonly path: JsonPath; readonl
 
 /** Why something happened to the item at a position of the input. */
 export type ItemReason = { readonly position: number; readonly reason: string };
-
 const MAX_REASONS = 3;
 const REASON_LIMIT = 300;
 

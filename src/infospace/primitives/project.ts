@@ -52,18 +52,15 @@ export const pluckAction = (parts: PrimitiveOptions) =>
     },
   });
 
-interface ProjectOptions {
-  /** A list of paths keeps the nesting. A map puts each value directly under its new name. */
-  readonly fields: readonly JsonPath[] | ReadonlyMap<string, JsonPath>;
-  readonly missing: (typeof missingFieldModes)[number];
-}
+/** A list of paths keeps the nesting. A map puts each value directly under its new name. */
+type FieldPaths = readonly JsonPath[] | ReadonlyMap<string, JsonPath>;
+type ProjectOptions = Readonly<{ fields: FieldPaths; missing: (typeof missingFieldModes)[number] }>;
 
 /** Drops an item that has none of the fields, for every `missing` mode. */
 export function projectItems(inputs: PrimitiveItems, { fields, missing }: ProjectOptions) {
   const wanted = [...fields.entries()].map(([name, path]) => ({ name, path, count: 0, reasons: createReasonLog() }));
   const isRenaming = !Array.isArray(fields);
-  let input = 0;
-  let dropped = 0;
+  let [input, dropped] = [0, 0];
 
   function projectItem(content: Json, position: number): Json | undefined {
     const tree: TreeBranch = { parts: new Map() };
@@ -92,29 +89,25 @@ export function projectItems(inputs: PrimitiveItems, { fields, missing }: Projec
     }
   }
 
-  function reportFields() {
-    return wanted.flatMap(({ path, count, reasons }) => {
+  const reportFields = () =>
+    wanted.flatMap(({ path, count, reasons }) => {
       const [first] = reasons.first();
       return first === undefined ? [] : [{ path: path.text, count, ...first }];
     });
-  }
-
   return { items: items(), report: () => ({ input, dropped, missing: reportFields() }) };
 }
 
 /** Drops items without the path. Null is a value. */
 export function pluckItems(inputs: PrimitiveItems, path: JsonPath) {
   const reasons = createReasonLog();
-  let input = 0;
-  let dropped = 0;
+  let [input, dropped] = [0, 0];
 
   async function* items() {
     for await (const { content } of inputs) {
       const position = input++;
       const found = readJsonPath(content, path);
-      if (found.found) {
-        yield { content: found.value };
-      } else {
+      if (found.found) yield { content: found.value };
+      else {
         dropped++;
         reasons.add(position, found.missing);
       }
@@ -126,9 +119,7 @@ export function pluckItems(inputs: PrimitiveItems, path: JsonPath) {
 
 /** A result under construction: a finished value, or the parts known so far. */
 type TreeNode = { readonly value: Json } | TreeBranch;
-interface TreeBranch {
-  readonly parts: Map<PathStep, TreeNode>;
-}
+type TreeBranch = { readonly parts: Map<PathStep, TreeNode> };
 
 /** The step that stands for the empty path. */
 const WHOLE = Number.NaN;

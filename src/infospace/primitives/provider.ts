@@ -19,33 +19,19 @@ import { storageActions } from "./storage.ts";
 
 /** The actions that work on notes and collections. */
 export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
-  const actions = [
+  const reshaping = [applyAction, mapAction, coerceAction, splitAction, flattenAction, projectAction, pluckAction];
+  const selecting = [filterAction, sortAction, joinAction, aggregateAction];
+  const created = [
     ...storageActions(parts),
-    applyAction(parts),
-    mapAction(parts),
-    coerceAction(parts),
-    splitAction(parts),
-    flattenAction(parts),
-    projectAction(parts),
-    pluckAction(parts),
-    filterAction(parts),
-    sortAction(parts),
-    joinAction(parts),
-    aggregateAction(parts),
-    ...setActions(parts),
-    ...searchActions(parts),
-    ...messageActions(parts),
-  ].map(keepTokens);
-  return {
-    category: INFOSPACE,
-    capability: "keep, narrow, join and search long results by reference, without reading them",
-    list: () => actions,
-  };
-}
-
-/** Notes hold what a model may see, with redaction tokens. Only a message to a person gets the original values. */
-function keepTokens(action: Action): Action {
-  return action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+    ...[...reshaping, ...selecting].map((create) => create(parts)),
+    ...[setActions, searchActions, messageActions].flatMap((create) => create(parts)),
+  ];
+  // Notes hold what a model may see, with redaction tokens. Only a message to a person gets the original values.
+  const keepTokens = (action: Action) =>
+    action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+  const actions = created.map(keepTokens);
+  const capability = "keep, narrow, join and search long results by reference, without reading them";
+  return { category: INFOSPACE, capability, list: () => actions };
 }
 
 export const messageActions: PrimitiveFactory = () => [

@@ -9,13 +9,9 @@ import { type NoteSearchHit, type NoteSearchResult, noteSearchTypes } from "../s
 import type { PrimitiveFactory, PrimitiveOptions } from "./derive.ts";
 import { createPrimitiveAuthor, resultNameShape } from "./derive.ts";
 
-const DEFAULT_HITS = 5;
-const MAX_HITS = 20;
 const QUERY_LIMIT = 10_000;
 const NAME_LIMIT = 80;
 const MIN_PASSAGE = 80;
-const SUGGESTED_COLLECTIONS = 3;
-const INDEX_TIMEOUT_MS = 600_000;
 
 const queryFields = {
   query: z
@@ -24,7 +20,7 @@ const queryFields = {
     .refine(({ length }) => length <= QUERY_LIMIT, `a query has at most ${QUERY_LIMIT} characters`)
     .describe("Words or a sentence. Empty: the newest."),
   type: z.enum(noteSearchTypes).optional(),
-  limit: z.int().min(1).max(MAX_HITS).default(DEFAULT_HITS),
+  limit: z.int().min(1).max(20).default(5),
 };
 
 const collectFields = {
@@ -46,7 +42,9 @@ export const searchActions: PrimitiveFactory = (parts) => {
       async run({ query, type, limit, ...options }, context) {
         const found = await search.notes(context.caller, { query, type, limit, signal: context.signal });
         const answer = await formatNoteHits(parts, query, found, options, context, "search-notes");
-        return found.hits.length > 0 ? answer : { ...answer, ...(await suggestCollections(parts, context, found)) };
+        return found.hits.length > 0
+          ? answer
+          : { ...answer, ...(await suggestCollections(parts, context, found.note)) };
       },
     }),
     defineAction(INFOSPACE, {
@@ -59,11 +57,9 @@ export const searchActions: PrimitiveFactory = (parts) => {
       examples: [{ args: { query: "invoices" } }],
       async run({ query, type, limit }, { caller, signal }) {
         const found = await search.collections(caller, { query, type, limit, signal });
-        const hits = found.hits.map(({ collection, score }) => ({
-          ...summarizeResource(collection),
-          from: collection.origin.action,
-          ...formatScore(query, score),
-        }));
+        const hits = found.hits.map(({ collection, score }) => {
+          return { ...summarizeResource(collection), from: collection.origin.action, ...formatScore(query, score) };
+        });
         return { hits, ...formatSearchFacts(found) };
       },
     }),
@@ -86,7 +82,7 @@ export const searchActions: PrimitiveFactory = (parts) => {
         "Prepare a collection, or all your notes, for search by meaning. Search by words needs no preparation.",
       effect: "read",
       idempotent: true,
-      timeoutMs: INDEX_TIMEOUT_MS,
+      timeoutMs: 600_000,
       handleArguments: ["target"],
       input: z.strictObject({ target: collectionHandle.optional().describe("Absent: all your notes.") }),
       examples: [{ args: { target: "collection__7" } }],
@@ -139,12 +135,8 @@ function formatScore(query: string, score: number): JsonObject {
   return query.trim() === "" ? {} : { score: Math.round(score * 1_000) / 1_000 };
 }
 
-async function suggestCollections(
-  { search }: PrimitiveOptions,
-  { caller, signal }: CallContext,
-  { note }: NoteSearchResult<unknown>,
-): Promise<JsonObject> {
-  const { hits } = await search.collections(caller, { query: "", limit: SUGGESTED_COLLECTIONS, signal });
+async function suggestCollections({ search }: PrimitiveOptions, { caller, signal }: CallContext, note?: string) {
+  const { hits } = await search.collections(caller, { query: "", limit: 3, signal });
   if (hits.length === 0) return {};
   const handles = hits.map(({ collection }) => formatHandle("collection", collection.id)).join(", ");
   const suggestion = `There are collections, such as ${handles}: infospace__search-collections finds them by name and origin, infospace__filter-structured by field.`;
@@ -183,24 +175,14 @@ function findBestStart(passage: string, query: string, room: number): number {
 }
 
 function findWordPositions(text: string, query: string): readonly { readonly at: number; readonly word: string }[] {
-  const words = new Set(
-    query
-      .toLowerCase()
-      .slice(0, 2_000)
-      .match(/[\p{L}\p{N}\p{M}]{2,}/gu)
-      ?.slice(0, MAX_WORDS),
-  );
-  const matches: { at: number; word: string }[] = [];
+  const beginning = query.toLowerCase().slice(0, 2_000);
+  const words = new Set(beginning.match(/[\p{L}\p{N}\p{M}]{2,}/gu)?.slice(0, MAX_WORDS));
+  const found: { at: number; word: string }[] = [];
   for (const word of words) {
-    for (
-      let at = text.indexOf(word);
-      at >= 0 && matches.length < MAX_MATCHES;
-      at = text.indexOf(word, at + word.length)
-    ) {
-      matches.push({ at, word });
-    }
+    for (let at = text.indexOf(word); at >= 0 && found.length < MAX_MATCHES; at = text.indexOf(word, at + word.length))
+      found.push({ at, word });
   }
-  return matches.sort((a, b) => a.at - b.at);
+  return found.sort((a, b) => a.at - b.at);
 }
 
 function findWordStart(text: string, at: number): number {

@@ -6,9 +6,7 @@ import { defineDerivation, otherShape, type PrimitiveFactory, type PrimitiveOpti
 import { hashKey, type PrimitiveItem, type PrimitiveItems } from "./operation.ts";
 
 export const setOperations = ["union", "intersection", "difference"] as const;
-
 type SetOperation = (typeof setOperations)[number];
-
 export const setActions: PrimitiveFactory = (parts) => setOperations.map((entry) => setAction(parts, entry));
 
 const descriptions: Readonly<Record<SetOperation, string>> = {
@@ -47,34 +45,24 @@ function parseIdentity(by: "content" | "note", path: string | undefined): SetIde
 type SetIdentity = "content" | "note" | JsonPath;
 
 /** In the order of first appearance, left before right, each once. */
-export function combineSets(
-  operation: SetOperation,
-  left: PrimitiveItems,
-  right: PrimitiveItems,
-  identity: SetIdentity,
-) {
+export function combineSets(operation: SetOperation, left: PrimitiveItems, right: PrimitiveItems, by: SetIdentity) {
   const count = { left: 0, right: 0 };
-  let considered = 0;
-  let kept = 0;
-  let repeated = 0;
-  let incomparable = 0;
+  let [considered, kept, repeated, incomparable] = [0, 0, 0, 0];
   const seen = new Set<string>();
 
   function readKey(item: PrimitiveItem): string | undefined {
-    const key = getKey(item, identity);
+    const key = getKey(item, by);
     if (key === undefined) incomparable++;
     return key;
   }
 
   function* takeOnce(item: PrimitiveItem, key: string | undefined): Generator<PrimitiveItem> {
     considered++;
-    if (key !== undefined && seen.has(key)) {
-      repeated++;
-      return;
-    }
-    if (key !== undefined) seen.add(key);
-    kept++;
-    yield item;
+    if (key === undefined || !seen.has(key)) {
+      if (key !== undefined) seen.add(key);
+      kept++;
+      yield item;
+    } else repeated++;
   }
 
   async function* items(): AsyncGenerator<PrimitiveItem> {

@@ -30,17 +30,10 @@ export const sortAction = (parts: PrimitiveOptions) =>
     },
   });
 
-export interface SortOrder {
-  readonly path: JsonPath;
-  readonly direction: "asc" | "desc";
-}
+export type SortOrder = Readonly<{ path: JsonPath; direction: "asc" | "desc" }>;
 
-export interface SortOptions {
-  /** The first path counts most. */
-  readonly by: readonly SortOrder[];
-  /** The place of items without a value or with null, in both directions. */
-  readonly missing: "first" | "last";
-}
+/** The first path of `by` counts most. `missing`: the place of items without a value or with null, in both directions. */
+export type SortOptions = Readonly<{ by: readonly SortOrder[]; missing: "first" | "last" }>;
 
 /**
  * A stable sort. Ascending: false, true, numbers, texts by code units, then lists and objects by their canonical JSON. Holds
@@ -113,27 +106,16 @@ function directionHint(text: string): string | undefined {
   return `The direction is an argument of its own: ${JSON.stringify({ by: path, order: isDown ? "desc" : "asc" })}.`;
 }
 
-interface SortKey {
-  readonly rank: number;
-  readonly value: boolean | number | string;
-}
-
+type SortKey = Readonly<{ rank: number; value: boolean | number | string }>;
 const MISSING_RANK = 0;
+/** The index is the rank. */
+const rankedTypes = ["missing", "boolean", "number", "string", "object"];
 const missingKey: SortKey = { rank: MISSING_RANK, value: 0 };
 
 function toSortKey(found: PathResult): SortKey {
   if (!found.found || found.value === null) return missingKey;
   const { value } = found;
-  switch (typeof value) {
-    case "boolean":
-      return { rank: 1, value };
-    case "number":
-      return { rank: 2, value };
-    case "string":
-      return { rank: 3, value };
-    default:
-      return { rank: 4, value: canonicalJson(value) };
-  }
+  return { rank: rankedTypes.indexOf(typeof value), value: typeof value === "object" ? canonicalJson(value) : value };
 }
 
 function compareKeys(a: SortKey, b: SortKey, direction: "asc" | "desc", missing: "first" | "last"): number {

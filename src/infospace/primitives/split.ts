@@ -35,22 +35,16 @@ export const splitAction = (parts: PrimitiveOptions) =>
     },
   });
 
-export interface SplitOptions {
-  /**
-   * Absent: detected per item. An object is split at its longest list, a text at the JSON list or JSON lines it contains.
-   * Other texts are split like the first one: by short paragraphs, else by lines, else by sentences.
-   */
-  readonly by?: SplitMode | undefined;
-  readonly path: JsonPath;
-  readonly delimiter: string;
-}
+export type SplitOptions = Readonly<{ by?: SplitMode | undefined; path: JsonPath; delimiter: string }>;
 
-/** The parts in order, with their white space. An empty text or list has no parts and is not a failure. */
+/**
+ * The parts in order, with their white space. An empty text or list has no parts and is not a failure. Without `by`, an
+ * object is split at its longest list, a text at the JSON list or JSON lines it contains. Other texts are split like the
+ * first one: by short paragraphs, else by lines, else by sentences.
+ */
 export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: SplitOptions) {
   const reasons = createReasonLog();
-  let input = 0;
-  let dropped = 0;
-  let droppedLines = 0;
+  let [input, dropped, droppedLines] = [0, 0, 0];
   const detector = by === undefined ? createSplitDetector(path.steps) : undefined;
 
   function* parseLines(text: string, position: number): Generator<Json> {
@@ -94,7 +88,6 @@ export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: Spli
 
 /** The parts, JSON lines to parse, or why the value cannot be split. */
 type SplitParts = { readonly parts: Iterable<Json> } | { readonly lines: string } | { readonly reason: string };
-
 const MAX_PATHS = 10;
 const PATH_LIMIT = 200;
 
@@ -103,10 +96,6 @@ function createSplitDetector(path: readonly PathStep[]) {
   const paths = new Set<string>();
   let usualSteps: readonly PathStep[] | undefined;
   let textMode: SplitMode | undefined;
-
-  function addPath(text: string): void {
-    if (paths.size < MAX_PATHS && text.length <= PATH_LIMIT && text.search(UNSAFE_CHARACTERS) < 0) paths.add(text);
-  }
 
   function splitKnown(by: SplitMode, value: Json): SplitParts {
     modes.add(by);
@@ -130,7 +119,8 @@ function createSplitDetector(path: readonly PathStep[]) {
       if (isRecord(value)) {
         const found = splitRecord(value);
         if (found === undefined) return { reason: "it is an object without a list: give the path of a text in it" };
-        addPath(formatJsonPath([...path, ...found.steps]));
+        const at = formatJsonPath([...path, ...found.steps]);
+        if (paths.size < MAX_PATHS && at.length <= PATH_LIMIT && at.search(UNSAFE_CHARACTERS) < 0) paths.add(at);
         return found.parts;
       }
       if (typeof value !== "string")
@@ -169,19 +159,15 @@ function splitValue(value: Json, by: SplitMode, delimiter: string): SplitParts {
     const hint = isList(value) ? ': "items" takes its items' : "";
     return { reason: `it is ${addArticle(getJsonKind(value))}, not a text${hint}` };
   }
-  switch (by) {
-    case "json_lines":
-      return { lines: value };
-    case "sentence":
-      return { parts: splitSentences(value) };
-    case "paragraph":
-      return { parts: splitParagraphs(value) };
-    case "line":
-      return { parts: splitLines(value) };
-    case "delimiter":
-      return { parts: splitDelimited(value, delimiter) };
-  }
+  return by === "json_lines" ? { lines: value } : { parts: textSplitters[by](value, delimiter) };
 }
+
+const textSplitters = {
+  sentence: splitSentences,
+  paragraph: splitParagraphs,
+  line: splitLines,
+  delimiter: splitDelimited,
+};
 
 function splitList(value: Json): SplitParts {
   if (isList(value)) return { parts: value };
@@ -189,9 +175,8 @@ function splitList(value: Json): SplitParts {
   if (value.trim() === "") return { parts: [] };
   try {
     const parsed = JSON.parse(value) as Json;
-    return isList(parsed)
-      ? { parts: parsed }
-      : { reason: `it is the JSON of ${addArticle(getJsonKind(parsed))}, not of a list` };
+    if (isList(parsed)) return { parts: parsed };
+    return { reason: `it is the JSON of ${addArticle(getJsonKind(parsed))}, not of a list` };
   } catch (thrown) {
     return { reason: `it is not the JSON of a list: ${getErrorMessage(thrown)}` };
   }
@@ -202,8 +187,7 @@ function* splitSentences(text: string): Generator<string> {
 }
 
 function* splitParagraphs(text: string): Generator<string> {
-  let start = -1;
-  let end = 0;
+  let [start, end] = [-1, 0];
   for (const { from, to } of findLineSpans(text)) {
     if (text.slice(from, to).trim() !== "") {
       if (start < 0) start = from;

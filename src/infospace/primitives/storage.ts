@@ -111,9 +111,8 @@ export const storageActions: PrimitiveFactory = (parts) => {
         const source = await resolveSource(infospace, target, context);
         const sampler = createSampler(previewLimit);
         const members = streamMembers(takeFirst(source.inputs, count), sampler);
-        const made = await infospace.collect(createPrimitiveAuthor(context, "head"), members, {
-          signal: context.signal,
-        });
+        const maker = createPrimitiveAuthor(context, "head");
+        const made = await infospace.collect(maker, members, { signal: context.signal });
         const facts = { ...summarizeResource(made), total: source.count, more: source.count > made.count };
         return { ...facts, ...sampler.preview(previewLimit - JSON.stringify(facts).length) };
       },
@@ -171,7 +170,10 @@ export const storageActions: PrimitiveFactory = (parts) => {
         }
         const ids: number[] = [];
         for (const note of notes) {
-          if (parseHandle(note)?.kind !== "note") throw notANoteError(note);
+          if (parseHandle(note)?.kind !== "note") {
+            const hint = "Give note__<number> for each note to take out. infospace__load lists them.";
+            throw new QmError("not_found", `${quoteName(note)} is not the handle of a note`, { hint });
+          }
           ids.push((await infospace.resource(note, context.caller)).id);
         }
         const removed = await infospace.takeOut(maker, target, ids);
@@ -185,9 +187,4 @@ function measureContent(content: Json): JsonObject {
   if (typeof content === "string") return { characters: content.length, lines: countTextLines(content) };
   if (isList(content)) return { items: content.length };
   return typeof content === "object" && content !== null ? { fields: Object.keys(content).length } : {};
-}
-
-function notANoteError(text: string): QmError {
-  const hint = "Give note__<number> for each note to take out. infospace__load lists them.";
-  return new QmError("not_found", `${quoteName(text)} is not the handle of a note`, { hint });
 }

@@ -7,7 +7,6 @@ import { formatHandle } from "../note.ts";
 import type { PrimitiveItem } from "./operation.ts";
 
 type TemplateResult = { readonly args: JsonObject } | { readonly missing: string };
-
 const ITEM = "$item";
 const HANDLE = "$handle";
 /** Placeholders inside a text, as other template languages have them. */
@@ -74,7 +73,6 @@ function fillTemplate(node: TemplateNode, input: PrimitiveItem): Json {
 
 function embeddedPlaceholderError(text: string): QmError {
   const path = /(?:\$|\{\{\s*\$?|\$\{\s*)item\.?([\w.[\]]*)/.exec(text)?.[1]?.replace(/\.$/, "") ?? "";
-  return new QmError("invalid_arguments", `nothing is filled in inside a text: ${quoteName(clip(text, 80))}`, {
-    hint: `Give the place as the whole value: ${JSON.stringify({ [ITEM]: path })} for a part of the item, {"$handle": true} for its handle.`,
-  });
+  const hint = `Give the place as the whole value: ${JSON.stringify({ [ITEM]: path })} for a part of the item, {"$handle": true} for its handle.`;
+  return new QmError("invalid_arguments", `nothing is filled in inside a text: ${quoteName(clip(text, 80))}`, { hint });
 }

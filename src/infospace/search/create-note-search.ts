@@ -7,7 +7,7 @@ import { listFirstUsable, toResourceAction } from "../resource-access.ts";
 import type { DocumentSourceOptions } from "./document-sources.ts";
 import { createCollectionSource, createItemSource, createNoteSource, getNoteText } from "./document-sources.ts";
 import type { DocumentSource, IndexLimits } from "./documents.ts";
-import type { ItemSearchHit, NoteQuery, NoteSearch, NoteSearchResult } from "./note-search.ts";
+import type { ItemSearchHit, NoteQuery, NoteSearch } from "./note-search.ts";
 import { createNoteVectorIndex, type NoteVectorOptions } from "./note-vectors.ts";
 import { splitPassages } from "./passage.ts";
 import { createIndexCache, createPassageIndex, type PassageIndex, type RankedNote } from "./passage-index.ts";
@@ -31,6 +31,8 @@ const WORD_LIMIT = 40;
 
 /** Why a hit cannot be shown: it was removed, or the caller may no longer use it. */
 type MissingReason = "gone" | "revoked";
+type LoadHit<Hit> = (each: RankedNote, at: number) => Promise<Hit | MissingReason>;
+type PrepareHits<Hit> = (ranked: readonly RankedNote[]) => Promise<LoadHit<Hit>>;
 
 export function createNoteSearch(parts: NoteSearchOptions): NoteSearch & { close(): Promise<void> } {
   const { store, mayUse, allows, onFound, rights, meaning } = parts;
@@ -62,12 +64,9 @@ export function createNoteSearch(parts: NoteSearchOptions): NoteSearch & { close
    * `prepare` gets all ranked documents and returns a function that loads each hit; `at` is the number of hits before it. If
    * one cannot be loaded, the index is renewed and searched once more.
    */
-  async function find<Hit extends object>(
-    index: PassageIndex,
-    { query, type, limit, signal: outer }: NoteQuery,
-    prepare: (ranked: readonly RankedNote[]) => Promise<(each: RankedNote, at: number) => Promise<Hit | MissingReason>>,
-  ): Promise<NoteSearchResult<Hit>> {
-    const signal = linkSignal(outer);
+  async function find<Hit extends object>(index: PassageIndex, request: NoteQuery, prepare: PrepareHits<Hit>) {
+    const { query, type, limit } = request;
+    const signal = linkSignal(request.signal);
     const wanted = type ?? (meaning === undefined ? "keyword" : "hybrid");
     const remarks = meaning === undefined && wanted !== "keyword" ? [`Searched by words only: ${NO_EMBEDDER}.`] : [];
     for (let attempt = 1; ; attempt++) {
@@ -181,9 +180,8 @@ export function createNoteSearch(parts: NoteSearchOptions): NoteSearch & { close
     },
     async index(of, { signal: outer, onProgress }) {
       if (meaning === undefined) {
-        throw new QmError("search_off", `no vectors can be made: ${NO_EMBEDDER}`, {
-          hint: "Search by words works without. An operator can set search.embedder.",
-        });
+        const hint = "Search by words works without. An operator can set search.embedder.";
+        throw new QmError("search_off", `no vectors can be made: ${NO_EMBEDDER}`, { hint });
       }
       const signal = linkSignal(outer);
       if ("count" in of) return (await openCollectionItems(of)).make({ signal, onProgress });

@@ -22,10 +22,8 @@ export interface DocumentSourceOptions {
 }
 
 /** All notes that the caller may use. */
-export function createNoteSource(
-  { store, mayUse, allows, textLimit }: DocumentSourceOptions,
-  caller: Caller,
-): DocumentSource {
+export function createNoteSource(options: DocumentSourceOptions, caller: Caller): DocumentSource {
+  const { store, mayUse, allows, textLimit } = options;
   const scope = toOwnerScope(caller);
   return {
     kind: "note",
@@ -87,8 +85,8 @@ export function createCollectionSource({ store, mayUse }: DocumentSourceOptions,
       const documents: NoteDocument[] = [];
       for (const id of ids) {
         const collection = listed.get(id);
-        if (collection === undefined || mayUse(toResourceAction("collection", collection), caller) !== "allowed")
-          continue;
+        const access = collection && mayUse(toResourceAction("collection", collection), caller);
+        if (collection === undefined || access !== "allowed") continue;
         const { name, properties, version, origin } = collection;
         const items = await store.items(id, { version, from: 0, limit: FIRST_ITEMS });
         const noteIds = items.map((item) => item.id);

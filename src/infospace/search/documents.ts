@@ -1,4 +1,5 @@
 import { yieldToEventLoop } from "../../core/async.ts";
+import { getOrCreate } from "../../core/json.ts";
 import type { Searchable } from "../../search/hits.ts";
 import { type LexicalIndex, lexicalIndexSteps } from "../../search/lexical/lexical-index.ts";
 import { hashActionText } from "../../search/semantic/action-text.ts";
@@ -18,10 +19,7 @@ export interface DocumentSource {
   read(ids: readonly number[]): Promise<readonly NoteDocument[]>;
 }
 
-export interface IndexLimits {
-  readonly documents: number;
-  readonly characters: number;
-}
+export type IndexLimits = Readonly<{ documents: number; characters: number }>;
 
 export interface DocumentSnapshot {
   readonly words: LexicalIndex;
@@ -35,16 +33,13 @@ export interface DocumentSnapshot {
   readonly characters: number;
 }
 
-interface DocumentEntry {
-  readonly mark: string;
-  /** Empty if it is hidden. */
-  readonly passages: readonly Passage[];
-  readonly hash: string;
-  readonly characters: number;
-  readonly whole: boolean;
-}
+/** A hidden document has no passages. */
+type Entry = Readonly<{ mark: string; passages: readonly Passage[]; hash: string; characters: number; whole: boolean }>;
 
 interface ReadProgress {
+  readonly ids: readonly number[];
+  readonly marks: ReadonlyMap<number, string>;
+  readonly signal: AbortSignal;
   /** How many documents to read next. */
   batchSize: number;
   characters: number;
@@ -60,7 +55,7 @@ const MAX_UNINDEXED = 4_000_000;
 
 /** A keyword index over the documents of a source. Only changed documents are read and indexed again. */
 export function createDocumentIndex(source: DocumentSource, limits: IndexLimits, hasVectors: boolean) {
-  let entries = new Map<number, DocumentEntry>();
+  let entries = new Map<number, Entry>();
   let words: LexicalIndex | undefined;
   let seen: { readonly mark: string | undefined; readonly marks: ReadonlyMap<number, string> } | undefined;
   let present: DocumentSnapshot | undefined;
@@ -99,12 +94,12 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
   async function readChanges(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<DocumentSnapshot> {
     for (const [id, { mark }] of entries) if (marks.get(id) !== mark) entries.delete(id);
     const ids = [...marks.keys()].sort((a, b) => b - a);
-    const reading: ReadProgress = { batchSize: FIRST_BATCH, characters: 0, fresh: [] };
-    const kept = new Map<number, DocumentEntry>();
+    const reading: ReadProgress = { ids, marks, signal, batchSize: FIRST_BATCH, characters: 0, fresh: [] };
+    const kept = new Map<number, Entry>();
     const counts = { searched: 0, left: source.left?.() ?? 0, cut: 0, characters: 0 };
     for (const [at, id] of ids.entries()) {
       const isFull = counts.searched >= limits.documents;
-      if (!isFull && !entries.has(id)) await readBatch(at, ids, marks, reading, signal);
+      if (!isFull && !entries.has(id)) await readBatch(at, reading);
       const entry = entries.get(id);
       if (isFull || entry === undefined || counts.characters + entry.characters > limits.characters) {
         counts.left += ids.length - at;
@@ -116,21 +111,16 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
       counts.characters += entry.characters;
     }
     entries = kept;
-    const { words, passages } = await analyse(reading, signal, true);
+    const { words, passages } = await analyse(reading, true);
     const view = { snapshot: { actions: passages }, sees: () => true, actions: () => passages };
     return { words, passages, ...counts, view };
   }
 
   /** Reads the next missing documents from `at`. */
-  async function readBatch(
-    at: number,
-    ids: readonly number[],
-    marks: ReadonlyMap<number, string>,
-    reading: ReadProgress,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async function readBatch(at: number, reading: ReadProgress): Promise<void> {
+    const { ids, marks } = reading;
     await yieldToEventLoop();
-    signal.throwIfAborted();
+    reading.signal.throwIfAborted();
     const wanted: number[] = [];
     for (let next = at; next < ids.length && wanted.length < reading.batchSize; next++) {
       const id = ids[next];
@@ -149,17 +139,13 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
       reading.characters += entry.characters;
     }
     reading.batchSize = nextBatchSize(wanted.length, reading.characters - before);
-    if (reading.characters >= MAX_UNINDEXED) await analyse(reading, signal);
+    if (reading.characters >= MAX_UNINDEXED) await analyse(reading);
   }
 
   /** Indexes all entries. Forgets only the texts read for that: others may be needed for vectors. */
-  async function analyse(
-    reading: ReadProgress,
-    signal: AbortSignal,
-    prepare = false,
-  ): Promise<{ readonly words: LexicalIndex; readonly passages: readonly Passage[] }> {
+  async function analyse(reading: ReadProgress, prepare = false) {
     const passages = [...entries.values()].flatMap((entry) => entry.passages);
-    words = await runInSlices(lexicalIndexSteps(passages, words, prepare), signal);
+    words = await runInSlices(lexicalIndexSteps(passages, words, prepare), reading.signal);
     for (const passage of reading.fresh) passage.forget();
     reading.fresh = [];
     reading.characters = 0;
@@ -172,11 +158,7 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
     /** Loads the texts of passages. Rejects with `TextGone` if a document has changed. */
     async recall(passages: readonly Passage[]): Promise<void> {
       const wanted = new Map<number, Passage[]>();
-      for (const passage of passages) {
-        const others = wanted.get(passage.id) ?? [];
-        others.push(passage);
-        wanted.set(passage.id, others);
-      }
+      for (const passage of passages) getOrCreate(wanted, passage.id, () => []).push(passage);
       const ids = [...wanted.keys()];
       for (let from = 0; from < ids.length; from += FIRST_BATCH) {
         for (const { id, hash, text } of await source.read(ids.slice(from, from + FIRST_BATCH))) {
@@ -195,7 +177,7 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
   };
 }
 
-function toEntry(kind: ResourceKind, document: NoteDocument | undefined, mark: string): DocumentEntry {
+function toEntry(kind: ResourceKind, document: NoteDocument | undefined, mark: string): Entry {
   if (document === undefined) return { mark, passages: [], hash: "", characters: 0, whole: true };
   const { hash, text, whole } = document;
   const passages = Array.from(splitPassages(text), (part, at) => new Passage(kind, document, at, part));

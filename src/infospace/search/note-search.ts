@@ -2,7 +2,6 @@ import type { Caller } from "../../core/caller.ts";
 import type { Collection, NoteFacts } from "../note.ts";
 
 export const noteSearchTypes = ["keyword", "semantic", "hybrid"] as const;
-
 export type NoteSearchType = (typeof noteSearchTypes)[number];
 
 export interface NoteQuery {
@@ -14,22 +13,10 @@ export interface NoteQuery {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface NoteSearchHit {
-  readonly note: NoteFacts;
-  /** From 0 to 1. */
-  readonly score: number;
-  /** The text that matches best. */
-  readonly passage: string;
-}
-
-export interface CollectionSearchHit {
-  readonly collection: Collection;
-  readonly score: number;
-}
-
-export interface ItemSearchHit extends NoteSearchHit {
-  readonly position: number;
-}
+/** `score`: from 0 to 1; `passage`: the text that matches best. */
+export type NoteSearchHit = Readonly<{ note: NoteFacts; score: number; passage: string }>;
+export type CollectionSearchHit = Readonly<{ collection: Collection; score: number }>;
+export type ItemSearchHit = NoteSearchHit & { readonly position: number };
 
 export interface NoteSearchResult<Hit> {
   readonly hits: readonly Hit[];
@@ -56,15 +43,8 @@ export interface NoteSearch {
   index(of: Collection | Caller, options: NoteIndexOptions): Promise<NoteIndexReport>;
 }
 
-interface NoteIndexOptions {
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (step: { done: number; total: number }) => void;
-}
+type OnProgress = (step: { done: number; total: number }) => void;
+type NoteIndexOptions = Readonly<{ signal?: AbortSignal; onProgress?: OnProgress }>;
 
-export interface NoteIndexReport {
-  readonly notes: number;
-  /** How many have vectors. */
-  readonly ready: number;
-  /** How many do not, because the index is full. */
-  readonly left: number;
-}
+/** `ready`: how many have vectors; `left`: how many do not, because the index is full. */
+export type NoteIndexReport = Readonly<{ notes: number; ready: number; left: number }>;

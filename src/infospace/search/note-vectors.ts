@@ -11,15 +11,10 @@ export type NoteVectorOptions = Pick<
   "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs" | "onFailed"
 >;
 
-export type RecallPassages = (passages: readonly Passage[]) => Promise<void>;
-
+type Passages = readonly Passage[];
+export type RecallPassages = (passages: Passages) => Promise<void>;
 type OnProgress = (step: { done: number; total: number }) => void;
-
-export interface VectorBuildOptions {
-  readonly signal: AbortSignal;
-  readonly onProgress?: OnProgress | undefined;
-}
-
+export type VectorBuildOptions = Readonly<{ signal: AbortSignal; onProgress?: OnProgress | undefined }>;
 export type NoteVectorIndex = ReturnType<typeof createNoteVectorIndex>;
 
 /** Only this many passages, the newest, have vectors: each takes a few kilobytes of memory. */
@@ -27,10 +22,6 @@ export const MAX_VECTORS = 50_000;
 /** How many passages a search embeds while its caller waits. */
 export const MAX_UNASKED = 64;
 const FOLLOW_LIMIT_MS = 10_000;
-
-const FAILED = "the vectors could not be made.";
-const UNPREPARED = "passages have no vectors. infospace__index makes them.";
-const BUSY = "vectors are being made.";
 
 /** Semantic search over passages that change. */
 export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorOptions) {
@@ -48,12 +39,8 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
     return [...samples].filter(([hash]) => !known.has(hash)).map(([, passage]) => passage as Passage);
   }
 
-  async function build(
-    passages: readonly Passage[],
-    missing: readonly Passage[],
-    recall: RecallPassages,
-    { signal, onProgress }: VectorBuildOptions,
-  ): Promise<void> {
+  async function build(passages: Passages, missing: Passages, recall: RecallPassages, options: VectorBuildOptions) {
+    const { signal, onProgress } = options;
     try {
       await recall(missing);
       await semantic.build(passages, omitUndefined({ signal, onProgress: onProgress && scaleProgress(onProgress) }));
@@ -70,19 +57,19 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
       // Removed passages need no vectors, and the others have theirs.
       if (passages.every((passage) => indexed.has(passage))) return undefined;
       // `build` would forget texts that the running `make` needs.
-      if (making > 0) return BUSY;
-      const timeoutError = () =>
-        new QmError("embedder_failed", `the embedder did not answer within ${FOLLOW_LIMIT_MS} ms`);
+      if (making > 0) return "vectors are being made.";
+      const late = `the embedder did not answer within ${FOLLOW_LIMIT_MS} ms`;
+      const timeoutError = () => new QmError("embedder_failed", late);
       try {
         return await withTimeout({ ms: FOLLOW_LIMIT_MS, timeoutError, signal }, async (inner) => {
           const missing = await findMissing(passages);
-          if (missing.length > MAX_UNASKED) return UNPREPARED;
+          if (missing.length > MAX_UNASKED) return "passages have no vectors. infospace__index makes them.";
           await build(passages, missing, recall, { signal: inner });
           return undefined;
         });
       } catch {
         signal.throwIfAborted();
-        return FAILED;
+        return "the vectors could not be made.";
       }
     },
     /** Makes all missing vectors. Rejects as `SemanticIndex.build` does. */

@@ -8,28 +8,9 @@ import { MAX_VECTORS, type NoteVectorIndex, type VectorBuildOptions } from "./no
 import { type Passage, TextGone } from "./passage.ts";
 
 /** A note or collection, and the number of its best passage. */
-export interface RankedNote {
-  readonly id: number;
-  readonly score: number;
-  readonly at: number;
-}
-
-interface NoteRanking {
-  readonly ranked: readonly RankedNote[];
-  readonly effective: NoteSearchType;
-  readonly unmatched: readonly string[];
-  readonly notes: readonly string[];
-  readonly searched: number;
-  readonly left: number;
-}
-
-interface RankQuery {
-  readonly query: string;
-  readonly type: NoteSearchType;
-  readonly limit: number;
-  readonly signal: AbortSignal;
-}
-
+export type RankedNote = Readonly<{ id: number; score: number; at: number }>;
+type NoteRanking = ReturnType<typeof toRanking>;
+type RankQuery = Readonly<{ query: string; type: NoteSearchType; limit: number; signal: AbortSignal }>;
 export type PassageIndex = ReturnType<typeof createPassageIndex>;
 
 /** Lists to be fused need more hits than are shown: a document that is average in both may be the best. */
@@ -53,11 +34,8 @@ export function createPassageIndex(source: DocumentSource, limits: IndexLimits, 
     return snapshot;
   }
 
-  async function searchByMeaning(
-    { query, limit, signal }: RankQuery,
-    { passages, view }: DocumentSnapshot,
-    vectors: NoteVectorIndex,
-  ) {
+  async function searchByMeaning(request: RankQuery, { passages, view }: DocumentSnapshot, vectors: NoteVectorIndex) {
+    const { query, limit, signal } = request;
     const unavailable = await vectors.follow(passages, documents.recall, signal);
     if (unavailable !== undefined) return { unavailable };
     for (let count = limit * PASSAGES_EACH; ; count *= PASSAGES_EACH) {
@@ -83,9 +61,8 @@ export function createPassageIndex(source: DocumentSource, limits: IndexLimits, 
     const { hits, unmatched } = searchByWords(query, count, snapshot);
     // Both lists must name the same passage of a document: the one with the words.
     const shown = new Map([...found.hits, ...hits].map((hit) => [getId(hit), hit.action]));
-    const lists = [hits, found.hits].map((list) =>
-      list.map((hit) => ({ action: shown.get(getId(hit)) ?? hit.action, score: hit.score })),
-    );
+    const toShown = (hit: Hit) => ({ action: shown.get(getId(hit)) ?? hit.action, score: hit.score });
+    const lists = [hits.map(toShown), found.hits.map(toShown)];
     return toRanking(snapshot, { effective: type, hits: fuseHits(lists, { limit, order }), unmatched });
   }
 
@@ -126,21 +103,14 @@ function searchByWords(query: string, limit: number, { words, view }: DocumentSn
   }
 }
 
-function toRanking(
-  { searched, left, cut }: DocumentSnapshot,
-  found: Pick<NoteRanking, "effective"> &
-    Partial<Pick<NoteRanking, "unmatched" | "notes">> & { readonly hits: readonly Hit[] },
-): NoteRanking {
+type Texts = readonly string[];
+type FoundHits = Readonly<{ effective: NoteSearchType; hits: readonly Hit[]; unmatched?: Texts; notes?: Texts }>;
+
+function toRanking({ searched, left, cut }: DocumentSnapshot, found: FoundHits) {
   const { hits, unmatched = [], notes = [], effective } = found;
   const cutNote = cut === 0 ? [] : [`Of ${cut} very long ones only the first part was searched.`];
-  return {
-    ranked: hits.map((hit) => ({ id: getId(hit), score: hit.score, at: getPosition(hit) })),
-    effective,
-    unmatched,
-    notes: [...notes, ...cutNote],
-    searched,
-    left,
-  };
+  const ranked = hits.map((hit): RankedNote => ({ id: getId(hit), score: hit.score, at: getPosition(hit) }));
+  return { ranked, effective, unmatched, notes: [...notes, ...cutNote], searched, left };
 }
 
 /** The hits are sorted, so the first of a document is its best. */

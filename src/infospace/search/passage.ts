@@ -6,17 +6,13 @@ import type { ResourceKind } from "../note.ts";
 /** Characters of a passage: what an embedder takes, so that keyword and semantic search see the same text. */
 export const PASSAGE_LENGTH = 1_200;
 const OVERLAP = 150;
-
 const MAX_DEPTH = 100;
 const MAX_INDENT = 8;
 const MAX_LABELS = 20;
 const LABEL_LIMIT = 100;
 
 /** `whole`: nothing was cut. */
-export interface ReadableText {
-  readonly text: string;
-  readonly whole: boolean;
-}
+export type ReadableText = Readonly<{ text: string; whole: boolean }>;
 
 /** A text as it is, or one line per key and value. At most `limit` characters. */
 export function extractNoteText(content: Json, limit: number): ReadableText {
