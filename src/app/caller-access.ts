@@ -37,7 +37,6 @@ export function requireActor(policy: Policy, actor: string): CompiledActor {
 }
 
 type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };
-
 const PAIR_LIMIT = 20_000;
 const PAIRS_PER_TURN = 100;
 const LISTED_CHANGES = 20;
@@ -179,9 +178,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
         throw new QmError(
           "invalid_arguments",
           `the session ${SYSTEM_SESSION} is reserved for the system's own events`,
-          {
-            hint: "Use another session.",
-          },
+          { hint: "Use another session." },
         );
       }
       return findView(policy, caller, live);

@@ -89,7 +89,6 @@ export interface InvokeOptions {
 
 const texts = z.array(z.string());
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
-
 const text = z.string().min(1).optional();
 const embedder = z.union([
   z.looseObject({ fingerprint: z.string().min(1), embed: callback }),
@@ -132,9 +131,7 @@ export const policyOptionsSchema = z.strictObject({
   actors: z.array(actorOptions.extend({ name: z.string().min(1) })).optional(),
   budgets: budgetOptions.optional(),
   approvals: approvalOptions
-    .extend({
-      categories: z.record(z.string(), z.union([z.boolean(), callback, categoryApprovalOptions])).optional(),
-    })
+    .extend({ categories: z.record(z.string(), z.union([z.boolean(), callback, categoryApprovalOptions])).optional() })
     .optional(),
 });
 
@@ -209,7 +206,6 @@ export const listSchema = z.strictObject({
 });
 
 export const querySchema = z.string();
-
 export const replaySchema = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });
 
 export const searchQuerySchema = z.strictObject({

@@ -8,7 +8,6 @@ import type { ApprovalStore, ApprovalWatcher } from "./approval-store.ts";
 import type { ExecutionPermit, PermitService } from "./permits.ts";
 
 export type ApprovalWorker = ReturnType<typeof createApprovalWorker>;
-
 const BUSY_MS = 500;
 const IDLE_MS = 3_000;
 const PAGE_SIZE = 100;

@@ -62,10 +62,7 @@ export interface Approver {
   readonly via: string;
 }
 
-export interface ApprovalAnswer {
-  readonly decision: "approved" | "denied";
-  readonly reason?: string;
-}
+export type ApprovalAnswer = { readonly decision: "approved" | "denied"; readonly reason?: string };
 
 export interface RecordedAnswer {
   readonly decision: "approved" | "denied" | "expired";
@@ -162,9 +159,7 @@ export function toApprovalOutcome(approval: Approval): Outcome {
 }
 
 /** Omits the preview, which may hold values that the caller's model has not seen. */
-export function toWaitingApproval({ id, level, expiresAt }: Approval): WaitingApproval {
-  return { id, level, expiresAt };
-}
+export const toWaitingApproval = ({ id, level, expiresAt }: Approval): WaitingApproval => ({ id, level, expiresAt });
 
 /** Whether the process that ran it, or the one that cleaned up, records the end of the call. */
 export function isEndRecorded({ state, answer }: Approval): boolean {

@@ -20,7 +20,6 @@ export interface ExecutionPermit {
 }
 
 export type PermitService = ReturnType<typeof createPermitService>;
-
 const LEASE_MS = 20_000;
 /** The longest result stored with an approval, in characters of JSON. */
 const STORED_RESULT_LIMIT = 4 * 1024 * 1024;

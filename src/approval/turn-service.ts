@@ -54,10 +54,7 @@ export type ResumedTurn =
       readonly results: readonly TurnCallResult[];
     };
 
-export interface TurnCallResult {
-  readonly ref: string;
-  readonly outcome: Outcome;
-}
+export type TurnCallResult = { readonly ref: string; readonly outcome: Outcome };
 
 const LEASE_MS = 15_000;
 const TOKEN_BYTES = 32;
@@ -165,9 +162,7 @@ export function createTurnService(options: {
   };
 }
 
-function hashToken(token: string): string {
-  return hash("sha256", token);
-}
+const hashToken = (token: string): string => hash("sha256", token);
 
 function parseMemo(text: string): Json | undefined {
   try {

@@ -9,7 +9,6 @@ export const turnStates = ["running", "suspended", "complete", "failed", "cancel
  * - `complete`, `failed`, `cancelled`: it is over
  */
 export type TurnState = (typeof turnStates)[number];
-
 export type TurnEnd = Exclude<TurnState, "running" | "suspended">;
 
 export interface WaitingCall {

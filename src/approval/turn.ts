@@ -33,10 +33,7 @@ export interface SuspendedTurn {
   readonly parts: readonly ApprovalRequestPart[];
 }
 
-export interface ApprovalRequestPart {
-  readonly partType: "approval-request";
-  readonly data: WaitingCall;
-}
+export type ApprovalRequestPart = { readonly partType: "approval-request"; readonly data: WaitingCall };
 
 export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 

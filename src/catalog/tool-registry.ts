@@ -43,10 +43,7 @@ interface SpecialistRegistration {
   readonly peerExposed?: false;
 }
 
-interface RoutedRegistration {
-  readonly routing?: "routed";
-  readonly bypassRouting?: undefined;
-}
+type RoutedRegistration = { readonly routing?: "routed"; readonly bypassRouting?: undefined };
 
 /** Subscribers do not see the calls. They are recorded like any other. */
 interface BypassRegistration {

@@ -118,9 +118,7 @@ function deleteServer(path: string, text: string, name: string): string {
   return parseYamlText(after).contents === null ? `${after}{}\n` : after;
 }
 
-function parseYamlText(text: string): Document.Parsed {
-  return parseDocument(text, { logLevel: "silent" });
-}
+const parseYamlText = (text: string): Document.Parsed => parseDocument(text, { logLevel: "silent" });
 
 /** The edited text if it has the wanted values. Otherwise the whole document is written again, with its comments. */
 function verifyEdit(text: string | undefined, wanted: Document): string {
@@ -150,21 +148,15 @@ function cutText(text: string, document: Document.Parsed, name: string): string 
   return pair && text.slice(0, findLineStart(text, pair)) + text.slice(findEnd(text, pair));
 }
 
-function listBlockItems(node: unknown): readonly Pair[] {
-  return isMap(node) && !(node as YAMLMap).flow ? node.items : [];
-}
+const listBlockItems = (node: unknown): readonly Pair[] => (isMap(node) && !(node as YAMLMap).flow ? node.items : []);
 
 function indentYaml(entries: JsonObject, by: number): string {
   return stringify(entries, { lineWidth: 0 }).replaceAll(/^(?=.)/gm, " ".repeat(by));
 }
 
-function getStart({ key }: Pair): number {
-  return (key as Node).range?.[0] ?? 0;
-}
+const getStart = ({ key }: Pair): number => (key as Node).range?.[0] ?? 0;
 
-function findLineStart(text: string, pair: Pair): number {
-  return text.lastIndexOf("\n", getStart(pair) - 1) + 1;
-}
+const findLineStart = (text: string, pair: Pair): number => text.lastIndexOf("\n", getStart(pair) - 1) + 1;
 
 /** The offset after the last line of a pair. */
 function findEnd(text: string, { key, value }: Pair): number {

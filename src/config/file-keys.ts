@@ -10,9 +10,7 @@ export const fileKeys = z.registry<{ readonly key: string }>();
  * `isChecked`: the schema itself says what is wrong with a reference.
  */
 export const referenceTexts = z.registry<{ readonly isChecked: boolean }>();
-
 const ISSUE_LIMIT = 100;
-
 type Path = readonly PropertyKey[];
 type ParsedFile<T> =
   | { readonly success: true; readonly data: T }

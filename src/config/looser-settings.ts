@@ -34,7 +34,6 @@ function comparePolicy(before: Config["policy"], after: Config["policy"]): reado
 }
 
 type Rules = Config["policy"]["rules"];
-
 const strength = { hide: 2, deny: 1, ask: 0 } as const;
 
 function compareRules(before: Rules, after: Rules): readonly string[] {
@@ -165,9 +164,7 @@ function compareTool(key: string, before: ToolOverride, after: ToolOverride | un
   ];
 }
 
-function when(isLooser: boolean, text: string): readonly string[] {
-  return isLooser ? [text] : [];
-}
+const when = (isLooser: boolean, text: string): readonly string[] => (isLooser ? [text] : []);
 
 function listAdded(key: string, before: readonly string[], after: readonly string[]): readonly string[] {
   return findMissing(before, after).map((each) => `${key} also lists ${quote(each)}`);

@@ -44,7 +44,6 @@ const gateway = z.strictObject({
 });
 
 export const gatewaySchema = gateway.prefault({}).describe("Quartermaster as an MCP server: `qm mcp` and `qm serve`.");
-
 export type ProfileConfig = Options<z.output<typeof profile>>;
 
 const SERVER_NAME =
@@ -149,7 +148,6 @@ const mcp = z.strictObject({
 });
 
 export const mcpSchema = mcp.prefault({}).describe("Options for all MCP servers.");
-
 export type ServerConfig = Options<z.output<typeof serverSchema>>;
 
 /** Checks a server entry as it would be written to the file. */

@@ -28,10 +28,7 @@ export interface ParseConfigOptions {
 }
 
 /** An unfilled `${env:NAME}` in the configuration. */
-export interface ConfigReference {
-  readonly key: string;
-  readonly variable: string;
-}
+export type ConfigReference = { readonly key: string; readonly variable: string };
 
 export interface LoadedConfig {
   /** Frozen. */
@@ -74,9 +71,7 @@ export function parseConfig(
   };
 }
 
-export function hashConfig(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
-}
+export const hashConfig = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** Problems the schema cannot see. Reads the raw values, so that they are reported together with those of the schema. */
 function findRuleProblems(
@@ -110,9 +105,7 @@ function findRuleProblems(
   return problems;
 }
 
-function toRecord(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {};
-}
+const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isRecord(value) ? value : {});
 
 function toRecords(value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] {
   return Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
@@ -120,7 +113,6 @@ function toRecords(value: unknown): readonly (readonly [number, Readonly<Record<
 
 // An unset secret cannot leak, and a server, client or person without a key stops only that one, not the policy.
 const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway", "approvals"]);
-
 type FoundReference = { readonly at: KeyPath; readonly variable: string };
 
 function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] {

@@ -129,7 +129,6 @@ function composeDocuments(
 }
 
 const QUOTED_STAR = '["*"]';
-
 type Report = (node: Node | null | undefined, path: KeyPath, message: string) => void;
 
 function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
@@ -153,9 +152,7 @@ function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
   return Object.fromEntries(entries);
 }
 
-function getKey(pair: Pair): string {
-  return isScalar(pair.key) ? String(pair.key.value ?? "") : "";
-}
+const getKey = (pair: Pair): string => (isScalar(pair.key) ? String(pair.key.value ?? "") : "");
 
 function findOffset(root: unknown, path: KeyPath, wanted: "key" | "value"): number {
   let node = root;
@@ -173,9 +170,7 @@ function findOffset(root: unknown, path: KeyPath, wanted: "key" | "value"): numb
   return offset;
 }
 
-function getStart(node: unknown): number | undefined {
-  return (node as Node | null | undefined)?.range?.[0];
-}
+const getStart = (node: unknown): number | undefined => (node as Node | null | undefined)?.range?.[0];
 
 /** Own messages where the parser's could quote the file, which may hold secrets. */
 function explainError({ code, message }: YAMLError): string {

@@ -17,16 +17,11 @@ import type { TraceCarrier } from "./tracing.ts";
  * - `stateful`: starts or changes something that keeps running
  */
 export const effects = ["pure", "read", "write", "external", "stateful"] as const;
-
 export type Effect = (typeof effects)[number];
 
-export function getEffectRank(effect: Effect): number {
-  return effects.indexOf(effect);
-}
+export const getEffectRank = (effect: Effect): number => effects.indexOf(effect);
 
-export function hasSideEffects(effect: Effect): boolean {
-  return getEffectRank(effect) > getEffectRank("read");
-}
+export const hasSideEffects = (effect: Effect): boolean => getEffectRank(effect) > getEffectRank("read");
 
 export interface CallContext {
   readonly caller: Caller;
@@ -69,19 +64,11 @@ export interface ApprovalDecision {
 
 /** Gets arguments that fit the input schema. May throw: the caller sees the message. May return `WithContent`. */
 export type Handler = (args: JsonObject, context: CallContext) => unknown;
-
 export type JsonSchema = { readonly [keyword: string]: Json };
 
-export interface Example {
-  readonly args: JsonObject;
-  readonly description?: string;
-}
+export type Example = { readonly args: JsonObject; readonly description?: string };
 
-export interface ApprovalQuestion {
-  readonly action: ActionName;
-  readonly args: JsonObject;
-  readonly caller: Caller;
-}
+export type ApprovalQuestion = { readonly action: ActionName; readonly args: JsonObject; readonly caller: Caller };
 
 /**
  * Whether a person must approve a call: never, always, unless a CEL expression over `args`, `actor`, `tool` and `ctx` is
@@ -90,18 +77,12 @@ export interface ApprovalQuestion {
  */
 export type ApprovalRule =
   | boolean
-  | {
-      readonly autoApproveIf: string;
-      readonly level?: string;
-      readonly expiresIn?: Duration;
-    }
+  | { readonly autoApproveIf: string; readonly level?: string; readonly expiresIn?: Duration }
   | ((question: ApprovalQuestion) => string);
 
 /** Whether calls of an action need approval, as far as that is known without arguments. */
 export type ApprovalRequirement = "never" | "always" | "conditional";
-
 export type LoadingMode = "always" | "deferred";
-
 export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
 /** Whether a permitted action can be used right now, or what a person must do first. */
@@ -111,10 +92,7 @@ export type Readiness = (typeof readinesses)[number];
  * How the arguments of a resource become those of its operation, applied by `transformArgs`. The caller may not give
  * `set` fields; `"$entry"` in their values stands for the resource's entry. `wrap` puts the caller's arguments under one field.
  */
-export interface ArgumentTransform {
-  readonly set?: JsonObject;
-  readonly wrap?: string;
-}
+export type ArgumentTransform = { readonly set?: JsonObject; readonly wrap?: string };
 
 /** Only callers that match every field may see the action. The empty string matches a caller without the field. */
 export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
@@ -185,6 +163,4 @@ export function getDefinitionHash(action: Action): string {
   });
 }
 
-export function fingerprint(value: unknown): string {
-  return hash("sha256", canonicalJson(value), "hex");
-}
+export const fingerprint = (value: unknown): string => hash("sha256", canonicalJson(value), "hex");

@@ -41,9 +41,7 @@ export class BacktrackingPattern {
 
 const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
 
-function isInsidePair(text: string, at: number): boolean {
-  return at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
-}
+const isInsidePair = (text: string, at: number): boolean => at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 
 function compilePattern(pattern: AST.Pattern, flags: string): Matcher {
   const groups = collectGroups(pattern);

@@ -1,24 +1,13 @@
 import { QmError } from "./errors.ts";
 import { isRecord, type JsonObject, omitUndefined } from "./json.ts";
 
-export interface ProgressUpdate {
-  readonly progress: number;
-  readonly total?: number;
-  readonly message?: string;
-}
+export type ProgressUpdate = { readonly progress: number; readonly total?: number; readonly message?: string };
 
 /** A log line for the caller's side. People see it; it is never treated as an instruction. */
-export interface LogLine {
-  readonly level: string;
-  readonly logger?: string;
-  readonly data: unknown;
-}
+export type LogLine = { readonly level: string; readonly logger?: string; readonly data: unknown };
 
 /** An MCP request to the client: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
-export interface AskedQuestion {
-  readonly method: string;
-  readonly params: JsonObject;
-}
+export type AskedQuestion = { readonly method: string; readonly params: JsonObject };
 
 export type AskedQuestions = Readonly<Record<string, AskedQuestion>>;
 
@@ -43,9 +32,7 @@ export function createLeftOpenError(why: string): QmError {
   return new QmError("cancelled", why, { details: { left_open: true } });
 }
 
-export function isLeftOpen(reason: unknown): boolean {
-  return reason instanceof QmError && reason.details.left_open === true;
-}
+export const isLeftOpen = (reason: unknown): boolean => reason instanceof QmError && reason.details.left_open === true;
 
 /** The identity every decision, view and record is made for. */
 export interface Caller {

@@ -57,9 +57,7 @@ export const UNSAFE_CHARACTERS =
   /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
 
 /** Untrusted text on one line, with unsafe characters escaped. */
-export function toOneLine(text: string): string {
-  return escapeUnsafe(text.replace(/\s+/gu, " ").trim());
-}
+export const toOneLine = (text: string): string => escapeUnsafe(text.replace(/\s+/gu, " ").trim());
 
 /** Untrusted text with unsafe characters escaped, except line breaks and tabs. */
 export function escapeUnsafe(text: string): string {
@@ -68,9 +66,7 @@ export function escapeUnsafe(text: string): string {
   );
 }
 
-export function formatCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
+export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 export function quoteShellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
@@ -103,8 +99,7 @@ export function toVisibleLine(text: string): string {
 
 /** Like `toVisibleLine`, but keeps line breaks and tabs. */
 export function toVisibleText(text: string): string {
-  if (ASCII_TEXT.test(text) && !text.includes("\r")) return text;
-  return escapeDeceptive(text, WORD, escapeCodePoints);
+  return ASCII_TEXT.test(text) && !text.includes("\r") ? text : escapeDeceptive(text, WORD, escapeCodePoints);
 }
 
 /** The same JSON value with every such character as a JSON escape. */

@@ -42,7 +42,6 @@ export const errorCodes = {
 } as const satisfies Record<string, { readonly http: number; readonly retryable: boolean }>;
 
 export type ErrorCode = keyof typeof errorCodes;
-
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
 interface QmErrorOptions {

@@ -15,7 +15,6 @@ export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
 
 /** The variables of a condition about a routed event. `tool` is set for calls only. */
 export const ROUTE_VARIABLES = ["event", "tool", "actor", "ctx"] as const;
-
 const TEXT_LIMIT = 4096;
 
 /**
@@ -112,10 +111,6 @@ function findVariables(ast: ASTNode): ReadonlySet<string> {
   return found;
 }
 
-function quote(text: string): string {
-  return JSON.stringify(clip(text, 120));
-}
+const quote = (text: string): string => JSON.stringify(clip(text, 120));
 
-function getFirstLine(thrown: unknown): string {
-  return getErrorMessage(thrown).split("\n", 1)[0] ?? "";
-}
+const getFirstLine = (thrown: unknown): string => getErrorMessage(thrown).split("\n", 1)[0] ?? "";

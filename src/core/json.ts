@@ -1,5 +1,4 @@
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
-
 export type JsonObject = { readonly [key: string]: Json };
 
 type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
@@ -33,9 +32,7 @@ export function getOwn<T>(record: { readonly [key: string]: T }, key: string): T
 }
 
 /** JSON with sorted keys and no spaces, so that equal values give equal text. Otherwise like `JSON.stringify`. */
-export function canonicalJson(value: unknown): string {
-  return writeCanonical(value) ?? "null";
-}
+export const canonicalJson = (value: unknown): string => writeCanonical(value) ?? "null";
 
 function writeCanonical(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -68,9 +65,7 @@ export function isLargerThan(
   return false;
 }
 
-export function cloneFrozen<T>(value: T): T {
-  return deepFreeze(structuredClone(value));
-}
+export const cloneFrozen = <T>(value: T): T => deepFreeze(structuredClone(value));
 
 export function isDeepFrozen(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return true;

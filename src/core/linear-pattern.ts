@@ -6,14 +6,11 @@ const EXPANDED_SIZE_LIMIT = 5_000;
 const PROGRAM_LIMIT = 2_000;
 /** Class bounds in the whole program. The automaton sorts them all. */
 const CLASS_BOUNDS_LIMIT = 200_000;
-
 const TEXT_WORK = 16;
 const STATE_WORK = 10;
 const STATE_BASE = 50;
-
 const UNANCHORED = 0;
 const ANCHOR_BOTH = 2;
-
 export const CASE_INSENSITIVE = RE2JS.CASE_INSENSITIVE;
 export const MULTILINE = RE2JS.MULTILINE;
 export const DOTALL = RE2JS.DOTALL;

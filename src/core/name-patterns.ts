@@ -16,17 +16,13 @@ export function matchesGlob(pattern: string, text: string): boolean {
     } else if (star >= 0) {
       p = star + 1;
       t = ++resume;
-    } else {
-      return false;
-    }
+    } else return false;
   }
   while (pattern[p] === "*") p++;
   return p === pattern.length;
 }
 
-export function isGlob(pattern: string): boolean {
-  return /[*?]/.test(pattern);
-}
+export const isGlob = (pattern: string): boolean => /[*?]/.test(pattern);
 
 export type PatternSet = ReturnType<typeof createPatternSet>;
 

@@ -5,9 +5,7 @@ declare const brand: unique symbol;
 
 /** `<category>__<entry>`. A plain string is not assignable: only `actionName` and `parseActionName` make one. */
 export type ActionName = string & { readonly [brand]: "ActionName" };
-
 export const SEPARATOR = "__";
-
 export const NAME_LIMIT = 256;
 
 // The first `__` always ends the category, so every name has one reading. An entry may contain `__`.
@@ -47,18 +45,12 @@ export function parseActionName(text: string): ActionName | undefined {
   return isCategory(text.slice(0, at)) && isEntry(text.slice(at + SEPARATOR.length)) ? (text as ActionName) : undefined;
 }
 
-export function getCategory(name: ActionName): string {
-  return name.slice(0, name.indexOf(SEPARATOR));
-}
+export const getCategory = (name: ActionName): string => name.slice(0, name.indexOf(SEPARATOR));
 
-export function getEntry(name: ActionName): string {
-  return name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
-}
+export const getEntry = (name: ActionName): string => name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
 
 /** The name without its last part: `file` of `file__read`, `mcp__github` of `mcp__github__create_issue`. */
-export function getNamespace(name: ActionName): string {
-  return name.slice(0, name.lastIndexOf(SEPARATOR));
-}
+export const getNamespace = (name: ActionName): string => name.slice(0, name.lastIndexOf(SEPARATOR));
 
 /** Quotes an untrusted name for a message: bounded, with control and format characters escaped. */
 export function quoteName(text: string): string {

@@ -223,9 +223,7 @@ function listEntries(value: unknown): readonly [string, unknown][] {
   return isRecord(value) ? getOrCreate(entryLists, value, () => Object.entries(value)) : [];
 }
 
-function toArray(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
+const toArray = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 function toChild(parent: SchemaLocation, key: string | number): SchemaLocation {
   return { value: (parent.value as Record<string | number, unknown>)[key], parent, key, fills: parent.fills };

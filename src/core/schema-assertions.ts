@@ -27,7 +27,6 @@ const formats: Readonly<Record<string, RegExp | ((text: string) => boolean)>> = 
 };
 
 const REGEX_LIMIT = 10_000;
-
 const DATED = /^.{10}[Tt ]/;
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?$/i;
 

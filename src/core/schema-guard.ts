@@ -114,6 +114,4 @@ function checkPattern(pattern: string): void {
   if (linear === "syntax") throw unsafe(`has the pattern ${quoted}, which is not a regular expression`);
 }
 
-function unsafe(problem: string): QmError {
-  return new QmError("unsafe_schema", `the schema ${problem}`);
-}
+const unsafe = (problem: string): QmError => new QmError("unsafe_schema", `the schema ${problem}`);

@@ -35,7 +35,6 @@ export type KeywordChecker = (
 ) => void;
 
 export type KeywordCheckers = Readonly<Record<string, KeywordChecker>>;
-
 const MISMATCH_LIMIT = 8;
 const MISMATCH_WORK = 50;
 const LARGE_OBJECT = 100;

@@ -13,9 +13,7 @@ export function createTokenAuthorizer<Owner>(
   };
 }
 
-function digestToken(token: string): Buffer {
-  return hash("sha256", token, "buffer");
-}
+const digestToken = (token: string): Buffer => hash("sha256", token, "buffer");
 
 /**
  * Reads an `Authorization: Bearer` header and finds the owner of its token. Without an owner the request is answered 401,

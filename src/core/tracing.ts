@@ -1,11 +1,7 @@
 /** The W3C trace headers of a call. */
-export interface TraceCarrier {
-  readonly traceparent?: string;
-  readonly tracestate?: string;
-}
+export type TraceCarrier = { readonly traceparent?: string; readonly tracestate?: string };
 
 export type SpanKind = "internal" | "client" | "server";
-
 export type SpanFacts = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /** One traced piece of work. Never throws. */
@@ -30,5 +26,4 @@ export interface Tracer {
 }
 
 const silentSpan: Span = { set() {}, fail() {}, rename() {}, carrier: () => ({}), within: (work) => work(), end() {} };
-
 export const silentTracer: Tracer = { content: false, start: () => silentSpan, took() {} };

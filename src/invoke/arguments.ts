@@ -100,9 +100,7 @@ export function toTargetArguments(action: Action, target: Action | undefined, ar
 }
 
 /** Checking long arguments takes time, so other calls get a turn before and after. */
-export function isLongArgument({ text }: ArgumentCopy): boolean {
-  return text.length > LONG_ARGUMENT_SIZE;
-}
+export const isLongArgument = ({ text }: ArgumentCopy): boolean => text.length > LONG_ARGUMENT_SIZE;
 
 type ArgumentCheck =
   | { readonly ok: true; readonly args: JsonObject }
@@ -117,9 +115,7 @@ function checkArguments({ inputSchema }: ArgumentSpec, { value, text }: Argument
 }
 
 /** Copies arguments whose handles and tokens were replaced, or that a person approved. */
-export function copyFilledArguments(args: unknown): ArgumentCopy {
-  return copyArguments(args, FILLED_ARGUMENT_LIMIT);
-}
+export const copyFilledArguments = (args: unknown): ArgumentCopy => copyArguments(args, FILLED_ARGUMENT_LIMIT);
 
 /** Copies arguments through JSON: the caller cannot change the copy later, and it holds nothing but JSON. */
 export function copyArguments(args: unknown, limit = ARGUMENT_LIMIT): ArgumentCopy {

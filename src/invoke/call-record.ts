@@ -52,7 +52,6 @@ export interface CallRecord {
 
 /** Records that a call was received, and answers the recorder of its next steps. */
 export type CallRecorder = (call: ActionCall) => CallRecord;
-
 const RECORDED_RESULT_LIMIT = 16 * 1024;
 
 export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVersion: () => string): CallRecorder {

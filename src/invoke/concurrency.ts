@@ -52,9 +52,7 @@ export function createConcurrencyLimiter(limit: number, queue: number) {
 export type HeldSlots = ReadonlySet<string>;
 
 /** A resource runs its operation, so it takes a slot of that operation. */
-export function getSlotKey({ canonical, name }: Action): string {
-  return canonical?.target ?? name;
-}
+export const getSlotKey = ({ canonical, name }: Action): string => canonical?.target ?? name;
 
 /** Slots to run in: `concurrency` for all calls, and fewer for an action that sets its own limit. */
 export function createActionSlots({ concurrency, queue }: { readonly concurrency: number; readonly queue: number }) {

@@ -293,9 +293,7 @@ function requireSameCall({ id, binding, action, level }: Approval, now: string, 
 
 function tooLongToApproveError({ name }: Action, length: number): QmError {
   const message = `a person must approve ${name}, and ${length} characters of arguments are too many to read`;
-  return new QmError("too_large", message, {
-    hint: `Narrow them to less than ${APPROVAL_ARGUMENT_LIMIT} characters.`,
-  });
+  return new QmError("too_large", message, { hint: `Narrow them to less than ${APPROVAL_ARGUMENT_LIMIT} characters.` });
 }
 
 function unrecordedError(thrown: unknown): QmError {

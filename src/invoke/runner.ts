@@ -158,7 +158,6 @@ export function startDeadline(ms: number, onLate: () => void) {
  * preview fails, because a person must not approve what they cannot see.
  */
 export type Previewer = (action: Action, args: JsonObject, signal?: AbortSignal) => Promise<string | undefined>;
-
 const PREVIEW_TIMEOUT_MS = 10_000;
 /** Low, because previews may look things up before a person has approved anything. */
 const PREVIEW_CONCURRENCY = 2;

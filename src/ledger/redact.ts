@@ -14,10 +14,7 @@ export function createSecretMasker(secrets: () => Iterable<KnownSecret>): (value
   };
 }
 
-interface SecretForm {
-  readonly name: string;
-  readonly form: string;
-}
+type SecretForm = { readonly name: string; readonly form: string };
 
 function listNamedForms(secrets: Iterable<KnownSecret>): readonly SecretForm[] {
   let unnamed = 0;
@@ -27,9 +24,7 @@ function listNamedForms(secrets: Iterable<KnownSecret>): readonly SecretForm[] {
   });
 }
 
-function getSecretValue(secret: KnownSecret): string {
-  return typeof secret === "string" ? secret : secret.value;
-}
+const getSecretValue = (secret: KnownSecret): string => (typeof secret === "string" ? secret : secret.value);
 
 function maskValue(value: Json, mask: (text: string) => string): Json {
   if (typeof value === "string") return mask(value);

@@ -86,6 +86,4 @@ function findOwners(actors: Iterable<CompiledActor>, action: Action): readonly C
   return [...actors].filter((actor) => actor.tools.listsByName(action));
 }
 
-function joinNames(actors: readonly CompiledActor[]): string {
-  return actors.map(({ name }) => name).join(" and ");
-}
+const joinNames = (actors: readonly CompiledActor[]): string => actors.map(({ name }) => name).join(" and ");

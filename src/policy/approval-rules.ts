@@ -9,7 +9,6 @@ import type { Objection } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 
 const conditions = new WeakMap<object, Condition>();
-
 type CategoryApprovalRules = ReadonlyMap<string, ApprovalRule>;
 
 export function getApprovalRule(action: Action, categories: CategoryApprovalRules): ApprovalRule {
@@ -99,7 +98,6 @@ const DAY_MS = 86_400_000;
 
 /** The role of the unidentified person at the client that made the call. */
 export const CLIENT_ROLE = "user";
-
 const standardLevels = { user: { roles: [CLIENT_ROLE, "approver", "admin"] }, admin: { roles: ["admin"] } };
 
 /** Throws `invalid_expression` for a rule that cannot be compiled. */

@@ -2,11 +2,7 @@ import type { Caller } from "../core/caller.ts";
 import type { Objection } from "./objection.ts";
 
 /** The usage of one account. */
-export interface UsageTotals {
-  readonly calls: number;
-  readonly ms: number;
-  readonly bytes: number;
-}
+export type UsageTotals = { readonly calls: number; readonly ms: number; readonly bytes: number };
 
 export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
 
@@ -31,17 +27,9 @@ export interface BudgetLimits {
   readonly bytes?: number;
 }
 
-export interface Budgets {
-  readonly turn?: BudgetLimits;
-  readonly session?: BudgetLimits;
-  readonly tenant?: BudgetLimits;
-}
+export type Budgets = { readonly turn?: BudgetLimits; readonly session?: BudgetLimits; readonly tenant?: BudgetLimits };
 
-interface BudgetAccount {
-  readonly key: string;
-  readonly scope: keyof Budgets;
-  readonly limits: BudgetLimits;
-}
+type BudgetAccount = { readonly key: string; readonly scope: keyof Budgets; readonly limits: BudgetLimits };
 
 /** The accounts that a call is charged to. Calls without a turn count to one nameless turn of the session. */
 export function listAccounts(budgets: Budgets, { session, turn = "", tenant }: Caller): readonly BudgetAccount[] {

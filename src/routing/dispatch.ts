@@ -23,10 +23,7 @@ export interface RoutedCall {
   readonly once?: boolean | undefined;
 }
 
-export interface AttemptLimits {
-  readonly signal: AbortSignal;
-  readonly timeoutMs?: number;
-}
+export type AttemptLimits = { readonly signal: AbortSignal; readonly timeoutMs?: number };
 
 /** Shared by the routing of calls and of host events. */
 export interface RoutingServices {
@@ -64,9 +61,7 @@ export function createDispatch(services: RoutingServices) {
     if (delivery !== undefined) {
       events.recordRouted(record, delivery.event.id, origin, matching.length);
       for (const subscriber of matching) subscriber.deliver(delivery);
-    } else if (rule !== undefined) {
-      events.recordRouted(record, runtime.newId(), origin, 0);
-    }
+    } else if (rule !== undefined) events.recordRouted(record, runtime.newId(), origin, 0);
   }
 
   /** Undefined when the data cannot be copied: that must not keep the call from running. */
@@ -138,9 +133,7 @@ function toHeading({ action, caller: { actor } }: RoutedCall, prefix: string) {
 }
 
 /** Whether running it twice is no worse than running it once. */
-function canRepeat({ effect, idempotent }: Action): boolean {
-  return idempotent || effect === "pure" || effect === "read";
-}
+const canRepeat = ({ effect, idempotent }: Action): boolean => idempotent || effect === "pure" || effect === "read";
 
 function toAttemptLimits(signal: AbortSignal, timeoutMs: number | undefined): AttemptLimits {
   return timeoutMs === undefined ? { signal } : { signal, timeoutMs };

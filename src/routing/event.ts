@@ -34,7 +34,6 @@ export interface RoutedEvent {
 /** Prefixes reserved for calls, so that the host cannot report a call that never passed the pipeline. */
 export const TOOL_CALL = "tool_call:";
 export const TOOL_RESULT = "tool_result:";
-
 const EVENT_WORD_LIMIT = 256;
 const DATA_LIMITS = { nodes: 100_000, depth: 100 };
 const DATA_CHARS = 4 * 1024 * 1024;

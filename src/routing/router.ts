@@ -26,10 +26,7 @@ import {
 
 type EventHandler = (event: RoutableEvent, signal: AbortSignal) => unknown;
 
-interface RouteEventOptions {
-  readonly caller?: Caller;
-  readonly signal?: AbortSignal;
-}
+type RouteEventOptions = { readonly caller?: Caller; readonly signal?: AbortSignal };
 
 /** Routes calls and host events to rules, handlers and subscribers. */
 export interface Router {

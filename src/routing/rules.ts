@@ -46,7 +46,6 @@ export interface RouteTable {
 
 const DAY_MS = 86_400_000;
 export const LONGEST_BACKOFF_MS = 30_000;
-
 const word = z.string().min(1).max(256);
 const rulesShape = z
   .array(

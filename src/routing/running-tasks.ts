@@ -146,6 +146,4 @@ export function cancelledError(what: string, reason?: string): QmError {
   return new QmError("cancelled", `${what} was cancelled${reason === undefined ? "" : `: ${clip(reason, 200)}`}`);
 }
 
-function closingError(): QmError {
-  return new QmError("cancelled", "the system is closing");
-}
+const closingError = (): QmError => new QmError("cancelled", "the system is closing");

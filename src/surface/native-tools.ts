@@ -32,9 +32,7 @@ export function toWireName(name: string, hashLength = 12): string {
   return `${plain}-${ending}`;
 }
 
-function isWireName(name: string): boolean {
-  return WIRE_NAME.test(name) && !REWRITTEN.test(name);
-}
+const isWireName = (name: string): boolean => WIRE_NAME.test(name) && !REWRITTEN.test(name);
 
 const wireNameCache = new WeakMap<View, ReturnType<typeof createWireNames>>();
 

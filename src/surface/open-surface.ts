@@ -60,7 +60,6 @@ function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
 }
 
 type TokenCounter = (text: string) => number;
-
 let loadingCounter: Promise<TokenCounter> | undefined;
 
 /** Counts o200k tokens. Loads the table on first use, because it is large and most programs never need it. */

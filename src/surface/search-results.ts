@@ -52,25 +52,16 @@ function formatUnion(members: readonly string[]): string {
 }
 
 /** One line, because text from a foreign schema must not look like a line of the answer. */
-function clipWord(text: string): string {
-  return clip(toOneLine(text), WORD_LIMIT);
-}
+const clipWord = (text: string): string => clip(toOneLine(text), WORD_LIMIT);
 
-function formatLiteral(value: Json): string {
-  return clipWord(JSON.stringify(value));
-}
+const formatLiteral = (value: Json): string => clipWord(JSON.stringify(value));
 
-function asObject(value: Json | undefined): JsonSchema {
-  return isRecord(value) ? (value as JsonSchema) : {};
-}
+const asObject = (value: Json | undefined): JsonSchema => (isRecord(value) ? (value as JsonSchema) : {});
 
 const HIGHEST_LIMIT = 20;
-
 export const searchLimitShape = z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8);
 
-export function clampLimit(limit: number): number {
-  return Math.min(limit, HIGHEST_LIMIT);
-}
+export const clampLimit = (limit: number): number => Math.min(limit, HIGHEST_LIMIT);
 
 /** The search's note and, without hits, the `next` step. */
 export function composeHint({ hits, note }: CatalogSearchResult, next: () => string): string | undefined {

@@ -250,7 +250,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 }
 
 const REFRESH_MS = 2_000;
-
 const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
 
 /** The sections that are read only at the start. */

@@ -12,9 +12,7 @@ export interface AnthropicTool {
 }
 
 /** A block of an assistant message's `content`. */
-export interface AnthropicBlock {
-  readonly type: string;
-}
+export type AnthropicBlock = { readonly type: string };
 
 export interface AnthropicToolResult {
   type: "tool_result";

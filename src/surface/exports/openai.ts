@@ -15,11 +15,7 @@ export interface OpenAiChatCall {
   readonly function?: { readonly name: string; readonly arguments: string };
 }
 
-export interface OpenAiToolMessage {
-  role: "tool";
-  tool_call_id: string;
-  content: string;
-}
+export type OpenAiToolMessage = { role: "tool"; tool_call_id: string; content: string };
 
 export interface OpenAiResponsesTool {
   type: "function";
@@ -30,15 +26,9 @@ export interface OpenAiResponsesTool {
 }
 
 /** An item of a response's `output`. */
-export interface OpenAiResponsesItem {
-  readonly type: string;
-}
+export type OpenAiResponsesItem = { readonly type: string };
 
-export interface OpenAiFunctionCallOutput {
-  type: "function_call_output";
-  call_id: string;
-  output: string;
-}
+export type OpenAiFunctionCallOutput = { type: "function_call_output"; call_id: string; output: string };
 
 /** Chat Completions refuses a request with a longer description in it. */
 const CHAT_DESCRIPTION_LIMIT = 1024;
