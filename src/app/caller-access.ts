@@ -22,9 +22,11 @@ export function parseCaller(caller: CallerOptions | undefined): Caller {
   return applyCallerDefaults(caller);
 }
 
-export function applyCallerDefaults(caller: CallerOptions = {}): Caller {
-  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
-}
+export const applyCallerDefaults = (caller: CallerOptions = {}): Caller => ({
+  ...caller,
+  actor: caller.actor ?? "default",
+  session: caller.session ?? "local",
+});
 
 /** The actor a caller acts as. Throws `unknown_actor`. */
 export function requireActor(policy: Policy, actor: string): CompiledActor {

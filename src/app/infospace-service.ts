@@ -161,10 +161,10 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
 const resourceKinds = ["note", "collection"] as const;
 
 /** Reserves a category, so that no provider can list actions that look like handles. */
-function reserveCategory(category: ResourceKind): Provider {
-  return { category, capability: `load a stored ${category}`, list: () => [] };
-}
-
-function isPrimitive(action: string): boolean {
-  return [INFOSPACE, ...resourceKinds].some((category) => action.startsWith(category + SEPARATOR));
-}
+const reserveCategory = (category: ResourceKind): Provider => ({
+  category,
+  capability: `load a stored ${category}`,
+  list: () => [],
+});
+const isPrimitive = (action: string): boolean =>
+  [INFOSPACE, ...resourceKinds].some((category) => action.startsWith(category + SEPARATOR));

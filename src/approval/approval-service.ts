@@ -175,9 +175,8 @@ function requireApprover(approver: unknown): void {
   throw createInvalidError("an approver must be {id, roles, via}");
 }
 
-function createInvalidError(problem: string): QmError {
-  return new QmError("invalid_arguments", `${problem}; no answer was recorded`);
-}
+const createInvalidError = (problem: string): QmError =>
+  new QmError("invalid_arguments", `${problem}; no answer was recorded`);
 
 export function toEventFields({ callId, id, action }: Approval) {
   return { callId, approvalId: id, action };

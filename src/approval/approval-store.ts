@@ -59,7 +59,6 @@ export interface ApprovalWatcher {
 }
 
 export type ApprovalWait = { readonly signal?: AbortSignal | undefined; readonly timeoutMs?: number | undefined };
-
 const POLL_MS = 250;
 
 export function createApprovalWatcher(store: Pick<ApprovalStore, "get">): ApprovalWatcher {

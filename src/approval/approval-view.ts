@@ -51,9 +51,8 @@ export function toApprovalView(approval: Approval, mask: (value: Json) => Masked
 }
 
 /** `GITHUB_TOKEN (2 times)`: the masked secrets, so that no other text is taken for a mask. */
-export function formatMaskedSecrets(masked: readonly MaskedSecret[]): string {
-  return masked.map(({ name, times }) => (times === 1 ? name : `${name} (${times} times)`)).join(", ");
-}
+export const formatMaskedSecrets = (masked: readonly MaskedSecret[]): string =>
+  masked.map(({ name, times }) => (times === 1 ? name : `${name} (${times} times)`)).join(", ");
 
 /** A caller may write text like a mask, so that a harmless secret seems to be there. */
 const LIKE_A_MASK = /\[\s*(?:secret|redacted)\b/i;

@@ -96,10 +96,8 @@ export interface ApprovalQuery {
   readonly limit?: number;
 }
 
-export function isFinished({ state }: Pick<Approval, "state">): boolean {
-  return state === "denied" || state === "expired" || state === "done" || state === "interrupted";
-}
-
+export const isFinished = ({ state }: Pick<Approval, "state">): boolean =>
+  state === "denied" || state === "expired" || state === "done" || state === "interrupted";
 export const REASON_LIMIT = 500;
 
 export function toReason(reason: string | undefined): { readonly reason?: string } {
@@ -107,9 +105,8 @@ export function toReason(reason: string | undefined): { readonly reason?: string
   return text === "" ? {} : { reason: clip(text, REASON_LIMIT) };
 }
 
-export function formatExpiryReason(answer: RecordedAnswer | undefined, why: string): string {
-  return answer === undefined ? why : `${answer.by} had approved it (${answer.via}), but ${why}`;
-}
+export const formatExpiryReason = (answer: RecordedAnswer | undefined, why: string): string =>
+  answer === undefined ? why : `${answer.by} had approved it (${answer.via}), but ${why}`;
 
 /** Calls that wait for a person, for a program that shows them and takes the answers. */
 export interface Approvals {
@@ -162,9 +159,8 @@ export function toApprovalOutcome(approval: Approval): Outcome {
 export const toWaitingApproval = ({ id, level, expiresAt }: Approval): WaitingApproval => ({ id, level, expiresAt });
 
 /** Whether the process that ran it, or the one that cleaned up, records the end of the call. */
-export function isEndRecorded({ state, answer }: Approval): boolean {
-  return state === "done" || state === "interrupted" || answer?.via === "resume";
-}
+export const isEndRecorded = ({ state, answer }: Approval): boolean =>
+  state === "done" || state === "interrupted" || answer?.via === "resume";
 
 function toApprovalError({ id, action, state, answer }: Approval): QmError | undefined {
   const details = { approval_id: id, action };

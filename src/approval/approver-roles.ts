@@ -15,9 +15,9 @@ export function listLevelRoles(settings: ApprovalSettings, level: string): reado
 }
 
 /** Every role of some level. */
-export function listAllRoles(settings: ApprovalSettings): readonly string[] {
-  return [...new Set([...compileApprovals(settings).levels.values()].flat())];
-}
+export const listAllRoles = (settings: ApprovalSettings): readonly string[] => [
+  ...new Set([...compileApprovals(settings).levels.values()].flat()),
+];
 
 /** Why a person could not give this answer; undefined if they could. */
 export function checkApprovalRights(

@@ -55,7 +55,6 @@ export type ResumedTurn =
     };
 
 export type TurnCallResult = { readonly ref: string; readonly outcome: Outcome };
-
 const LEASE_MS = 15_000;
 const TOKEN_BYTES = 32;
 const TOKEN_LIMIT = 256;

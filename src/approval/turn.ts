@@ -34,7 +34,6 @@ export interface SuspendedTurn {
 }
 
 export type ApprovalRequestPart = { readonly partType: "approval-request"; readonly data: WaitingCall };
-
 export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 
 /** In bytes of JSON. */

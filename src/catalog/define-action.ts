@@ -64,8 +64,8 @@ interface ResourceDeclaration extends CommonDeclaration {
  * Declares a resource: invoking it runs `target` with the transformed arguments. The catalog fills in the target's schema,
  * effect, approval and handler, so that a resource cannot promise what its operation does not do.
  */
-export function defineResource(category: string, { entry, target, transform, ...rest }: ResourceDeclaration): Action {
-  return Object.freeze({
+export const defineResource = (category: string, { entry, target, transform, ...rest }: ResourceDeclaration): Action =>
+  Object.freeze({
     ...DEFAULTS,
     ...freezeParts(rest),
     ...toFixedFields(category, entry),
@@ -75,7 +75,6 @@ export function defineResource(category: string, { entry, target, transform, ...
     canonical: cloneFrozen({ target, transform }),
     run: () => undefined,
   } satisfies Action);
-}
 
 const NONE: readonly never[] = Object.freeze([]);
 const DEFAULTS = { aliases: NONE, examples: NONE, tags: NONE, idempotent: false };

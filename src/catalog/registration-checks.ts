@@ -11,7 +11,6 @@ import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isReservedName, isRespondName } from "./spelling.ts";
 
 export type RegistrationProblem = { readonly field: string; readonly value: string; readonly problem: string };
-
 type RegistrationFields = Readonly<Record<string, unknown>>;
 
 /** The problem with a field's value, or undefined. */

@@ -75,10 +75,8 @@ const readVerbs = new Set(READ_VERBS.split(" "));
 const changeVerbs = new Set(CHANGE_VERBS.split(" "));
 
 /** Whether the action does no more than a name of these words asks for: only a verb of change allows more than reading. */
-function isAskedFor({ effect }: Action, words: readonly string[]): boolean {
-  return !hasSideEffects(effect) || words.some((word) => changeVerbs.has(word));
-}
-
+const isAskedFor = ({ effect }: Action, words: readonly string[]): boolean =>
+  !hasSideEffects(effect) || words.some((word) => changeVerbs.has(word));
 const SUGGESTION_LIMIT = 3;
 const MIN_SCORE = 0.4;
 /** From here on the name counts as a typo. */
@@ -136,9 +134,8 @@ function createWeights(found: ReadonlyMap<Action, readonly string[]>): (word: st
   return (word) => 1 / (1 + Math.log1p(holders.get(word) ?? 0));
 }
 
-function canSuggest(action: Action, words: readonly string[], score: number): boolean {
-  return isAskedFor(action, words) || (score >= TYPO_SCORE && !words.some((word) => readVerbs.has(word)));
-}
+const canSuggest = (action: Action, words: readonly string[], score: number): boolean =>
+  isAskedFor(action, words) || (score >= TYPO_SCORE && !words.some((word) => readVerbs.has(word)));
 
 function scoreSharedWords(asked: readonly string[], own: readonly string[], weigh: (word: string) => number): number {
   const total = (list: readonly string[]): number => list.reduce((sum, word) => sum + weigh(word), 0);

@@ -79,11 +79,10 @@ export const isRespondName = (text: string): boolean => toBareName(text) === "re
 /** Whether a name belongs to the runtime or to a surface. */
 export const isReservedName = (text: string): boolean => isRespondName(text) || SURFACE_TOOLS.has(toBareName(text));
 
-function toBareName(text: string): string {
-  return stripNamespace(text)
+const toBareName = (text: string): string =>
+  stripNamespace(text)
     .toLowerCase()
     .replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
-}
 
 const toWordKey = (words: readonly string[]): string => [...new Set(words)].sort().join(" ");
 

@@ -68,6 +68,5 @@ export function createView(
 }
 
 /** The operation that a resource runs, or undefined for any other action. */
-export function findTarget(snapshot: CatalogSnapshot, action: Action): Action | undefined {
-  return action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);
-}
+export const findTarget = (snapshot: CatalogSnapshot, action: Action): Action | undefined =>
+  action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);

@@ -69,9 +69,8 @@ function unreadableFileError(path: string, thrown: unknown): QmError {
   return new QmError("invalid_config", `${path} cannot be read: ${why}`, { cause: thrown, details: { path } });
 }
 
-function getErrorCode(thrown: unknown): string | undefined {
-  return thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : undefined;
-}
+const getErrorCode = (thrown: unknown): string | undefined =>
+  thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : undefined;
 
 export interface WatchConfigOptions extends ParseConfigOptions {
   /** Puts a new configuration into force. If it throws or rejects, `onRejected` is called. */

@@ -19,15 +19,14 @@ export interface ConfigProblem extends ConfigPosition {
 export type KeyPath = readonly (string | number)[];
 
 /** `policy.rules[0].effect` */
-export function formatKeyPath(path: KeyPath): string {
-  return path
+export const formatKeyPath = (path: KeyPath): string =>
+  path
     .map((segment, index) => {
       if (typeof segment === "number") return `[${segment}]`;
       const name = /^[\w-]{1,80}$/.test(segment) ? segment : quoteName(segment);
       return index === 0 ? name : `.${name}`;
     })
     .join("");
-}
 
 /** Locating a problem takes time, and a hundred are enough to work with. */
 export const PROBLEM_LIMIT = 100;

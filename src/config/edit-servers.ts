@@ -149,13 +149,9 @@ function cutText(text: string, document: Document.Parsed, name: string): string 
 }
 
 const listBlockItems = (node: unknown): readonly Pair[] => (isMap(node) && !(node as YAMLMap).flow ? node.items : []);
-
-function indentYaml(entries: JsonObject, by: number): string {
-  return stringify(entries, { lineWidth: 0 }).replaceAll(/^(?=.)/gm, " ".repeat(by));
-}
-
+const indentYaml = (entries: JsonObject, by: number): string =>
+  stringify(entries, { lineWidth: 0 }).replaceAll(/^(?=.)/gm, " ".repeat(by));
 const getStart = ({ key }: Pair): number => (key as Node).range?.[0] ?? 0;
-
 const findLineStart = (text: string, pair: Pair): number => text.lastIndexOf("\n", getStart(pair) - 1) + 1;
 
 /** The offset after the last line of a pair. */

@@ -92,9 +92,8 @@ function checkReferences(text: string, taken: { readonly isChecked: boolean } | 
 }
 
 /** The options of an object by their keys in the file. */
-function mapFileKeys(schema: z.ZodType): ReadonlyMap<PropertyKey, string> {
-  return new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
-}
+const mapFileKeys = (schema: z.ZodType): ReadonlyMap<PropertyKey, string> =>
+  new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
 
 function toFilePath(schema: z.ZodType, path: Path): PropertyKey[] {
   let at: z.ZodType | undefined = schema;

@@ -106,10 +106,8 @@ function findRuleProblems(
 }
 
 const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isRecord(value) ? value : {});
-
-function toRecords(value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] {
-  return Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
-}
+const toRecords = (value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] =>
+  Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
 
 // An unset secret cannot leak, and a server, client or person without a key stops only that one, not the policy.
 const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway", "approvals"]);

@@ -18,9 +18,7 @@ import type { TraceCarrier } from "./tracing.ts";
  */
 export const effects = ["pure", "read", "write", "external", "stateful"] as const;
 export type Effect = (typeof effects)[number];
-
 export const getEffectRank = (effect: Effect): number => effects.indexOf(effect);
-
 export const hasSideEffects = (effect: Effect): boolean => getEffectRank(effect) > getEffectRank("read");
 
 export interface CallContext {
@@ -65,9 +63,7 @@ export interface ApprovalDecision {
 /** Gets arguments that fit the input schema. May throw: the caller sees the message. May return `WithContent`. */
 export type Handler = (args: JsonObject, context: CallContext) => unknown;
 export type JsonSchema = { readonly [keyword: string]: Json };
-
 export type Example = { readonly args: JsonObject; readonly description?: string };
-
 export type ApprovalQuestion = { readonly action: ActionName; readonly args: JsonObject; readonly caller: Caller };
 
 /**
@@ -155,12 +151,11 @@ export function summarizeAction({ description }: Pick<Action, "description">): s
 const definitionHashes = new WeakMap<Action, string>();
 
 /** A fingerprint of everything a caller relies on. */
-export function getDefinitionHash(action: Action): string {
-  return getOrCreate(definitionHashes, action, () => {
+export const getDefinitionHash = (action: Action): string =>
+  getOrCreate(definitionHashes, action, () => {
     const { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical } = action;
     const promise = { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical };
     return fingerprint(promise).slice(0, 16);
   });
-}
 
 export const fingerprint = (value: unknown): string => hash("sha256", canonicalJson(value), "hex");

@@ -40,7 +40,6 @@ export class BacktrackingPattern {
 }
 
 const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
-
 const isInsidePair = (text: string, at: number): boolean => at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 
 function compilePattern(pattern: AST.Pattern, flags: string): Matcher {

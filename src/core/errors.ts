@@ -87,6 +87,5 @@ export function getErrorMessage(thrown: unknown): string {
   }
 }
 
-export function toErrorDetails(entries: Record<string, Json | undefined>): JsonObject {
-  return omitUndefined(entries) as JsonObject;
-}
+export const toErrorDetails = (entries: Record<string, Json | undefined>): JsonObject =>
+  omitUndefined(entries) as JsonObject;

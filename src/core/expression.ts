@@ -29,9 +29,8 @@ export function compileCondition(text: string, variables: readonly string[]): Co
 }
 
 /** Compiles an expression over any variables. Evaluation fails if one of them is missing. */
-export function compileOpenCondition(text: string): Condition {
-  return compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
-}
+export const compileOpenCondition = (text: string): Condition =>
+  compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
 
 function compile(text: string, scope: Environment): Condition {
   const createError = (problem: string) => new QmError("invalid_expression", `expression ${quote(text)}: ${problem}`);
@@ -112,5 +111,4 @@ function findVariables(ast: ASTNode): ReadonlySet<string> {
 }
 
 const quote = (text: string): string => JSON.stringify(clip(text, 120));
-
 const getFirstLine = (thrown: unknown): string => getErrorMessage(thrown).split("\n", 1)[0] ?? "";

@@ -114,9 +114,8 @@ function countClassBounds(program: RE2JS): number {
 }
 
 /** The work of compiling a pattern: its expanded size and its character classes. Accepts any text. */
-export function measurePattern(source: string, ignoresCase = false): number {
-  return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
-}
+export const measurePattern = (source: string, ignoresCase = false): number =>
+  measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 
 // Quoted text, an escape, a character class (a leading bracket is literal), a counted repetition, any character.
 const TOKEN =

@@ -11,14 +11,10 @@ export const NAME_LIMIT = 256;
 // The first `__` always ends the category, so every name has one reading. An entry may contain `__`.
 const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
 const ENTRY = /^[\p{L}\p{N}\p{M}_.:/@+~-]+$/u;
-
-export function isCategory(text: string): boolean {
-  return typeof text === "string" && text.length <= 64 && CATEGORY.test(text);
-}
-
-export function isEntry(text: string): boolean {
-  return text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
-}
+export const isCategory = (text: string): boolean =>
+  typeof text === "string" && text.length <= 64 && CATEGORY.test(text);
+export const isEntry = (text: string): boolean =>
+  text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
 
 export function assertCategory(text: string): string {
   if (isCategory(text)) return text;
@@ -46,15 +42,13 @@ export function parseActionName(text: string): ActionName | undefined {
 }
 
 export const getCategory = (name: ActionName): string => name.slice(0, name.indexOf(SEPARATOR));
-
 export const getEntry = (name: ActionName): string => name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
 
 /** The name without its last part: `file` of `file__read`, `mcp__github` of `mcp__github__create_issue`. */
 export const getNamespace = (name: ActionName): string => name.slice(0, name.lastIndexOf(SEPARATOR));
 
 /** Quotes an untrusted name for a message: bounded, with control and format characters escaped. */
-export function quoteName(text: string): string {
-  return JSON.stringify(clip(text, 80)).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
+export const quoteName = (text: string): string =>
+  JSON.stringify(clip(text, 80)).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
     return `\\u{${character.codePointAt(0)?.toString(16)}}`;
   });
-}

@@ -26,9 +26,8 @@ export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   return schema as JsonSchema;
 }
 
-function describeKind(raw: unknown): string {
-  return raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
-}
+const describeKind = (raw: unknown): string =>
+  raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
 
 function toJsonText(raw: unknown): string | undefined {
   let isLarge: boolean;

@@ -190,9 +190,8 @@ const validators = {
 };
 
 /** The validator of a schema, cached as long as the schema object lives. */
-export function getValidator(schema: JsonSchema, use: SchemaUse): SchemaValidator {
-  return getOrCreate(validators[use], schema, () => createValidator(schema, use));
-}
+export const getValidator = (schema: JsonSchema, use: SchemaUse): SchemaValidator =>
+  getOrCreate(validators[use], schema, () => createValidator(schema, use));
 
 function createValidator(raw: JsonSchema, use: SchemaUse): SchemaValidator {
   let checker: SchemaChecker;

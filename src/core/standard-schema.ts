@@ -9,10 +9,8 @@ export type InputSchema = JsonSchema | StandardSchemaV1;
 
 /** The type of a handler's arguments. */
 export type SchemaOutput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
-
-export function isStandardSchema(schema: unknown): schema is StandardSchemaV1 {
-  return (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
-}
+export const isStandardSchema = (schema: unknown): schema is StandardSchemaV1 =>
+  (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
 
 /** The JSON Schema that models see and arguments are checked against. Throws `unsafe_schema`. */
 export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>): JsonSchema {

@@ -1,6 +1,5 @@
 /** The W3C trace headers of a call. */
 export type TraceCarrier = { readonly traceparent?: string; readonly tracestate?: string };
-
 export type SpanKind = "internal" | "client" | "server";
 export type SpanFacts = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 

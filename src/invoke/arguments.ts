@@ -75,9 +75,8 @@ function repairArguments(action: ArgumentSpec, own: ArgumentCopy): PreparedArgum
 }
 
 /** Zero for a schema that names no properties. */
-function countUnknownFields({ inputSchema: { properties } }: ArgumentSpec, args: JsonObject): number {
-  return isRecord(properties) ? Object.keys(args).filter((key) => !Object.hasOwn(properties, key)).length : 0;
-}
+const countUnknownFields = ({ inputSchema: { properties } }: ArgumentSpec, args: JsonObject): number =>
+  isRecord(properties) ? Object.keys(args).filter((key) => !Object.hasOwn(properties, key)).length : 0;
 
 /** Adds the schema and an example to an `invalid_arguments` error that a handler threw. */
 export function addSchemaDetails(action: Action, thrown: unknown): unknown {
@@ -153,9 +152,8 @@ function invalidArgumentsError(action: ArgumentSpec, mismatches: readonly Schema
 const FIT_HINT = "Call it again with arguments that fit input_schema; example shows the shortest ones that do.";
 
 /** The schema comes last, because it may be too long to show. */
-function toSchemaDetails(action: ArgumentSpec): JsonObject {
-  return toErrorDetails({ example: createMinimalExample(action), input_schema: action.inputSchema });
-}
+const toSchemaDetails = (action: ArgumentSpec): JsonObject =>
+  toErrorDetails({ example: createMinimalExample(action), input_schema: action.inputSchema });
 
 /** Copies the arguments and replaces handles, then tokens, by the values they stand for. `hasTokens`: the model has not seen some values. */
 export async function fillArguments(

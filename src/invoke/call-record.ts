@@ -153,9 +153,8 @@ export function toCallerFields({ actor, session, turn, tenant, user, person }: C
 }
 
 /** Whether the name itself was unknown; a handler of a known action may answer the same code. */
-function isUnknownAction(outcome: Outcome): boolean {
-  return "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
-}
+const isUnknownAction = (outcome: Outcome): boolean =>
+  "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
 
 /** The end of a call as the ledger has it. Without `result`, only that it ended. */
 export function summarizeEnd(

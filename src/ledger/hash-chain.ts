@@ -154,6 +154,5 @@ class ChainCheck {
   }
 }
 
-function formatLines(from: number, to: number): string {
-  return from === to ? `line ${from} is` : `lines ${from} to ${to} are`;
-}
+const formatLines = (from: number, to: number): string =>
+  from === to ? `line ${from} is` : `lines ${from} to ${to} are`;

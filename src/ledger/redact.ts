@@ -4,15 +4,15 @@ import { createSecretNameMatcher } from "./secret-names.ts";
 import { findAll, listSecretForms, REDACTED_TEXT, redactSecrets } from "./secret-text.ts";
 
 /** Replaces known secrets by `[secret NAME]`. It never guesses, because a caller could then choose what is hidden. */
-export function createSecretMasker(secrets: () => Iterable<KnownSecret>): (value: Json) => MaskedValue {
-  return (value) => {
+export const createSecretMasker =
+  (secrets: () => Iterable<KnownSecret>): ((value: Json) => MaskedValue) =>
+  (value) => {
     const forms = listNamedForms(secrets());
     const counts = new Map<string, number>();
     const mask = (text: string): string => maskText(text, forms, counts);
     const masked = maskValue(value, mask);
     return { value: masked, masked: [...counts].map(([name, times]) => ({ name, times })) };
   };
-}
 
 type SecretForm = { readonly name: string; readonly form: string };
 

@@ -27,11 +27,12 @@ export interface CompiledActor {
 }
 
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
-
-export function compileActor({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor {
-  return { name, tools: createPatternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
-}
-
+export const compileActor = ({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor => ({
+  name,
+  tools: createPatternSet(tools),
+  facts: { ...attributes, name, scope: scope ?? "" },
+  surface,
+});
 type Actors = ReadonlyMap<string, CompiledActor>;
 
 export function checkActor(actors: Actors, action: Action, caller: Caller): Objection | undefined {
@@ -82,8 +83,6 @@ export function isOwner(owner: ActionOwner, { tenant, user, actor, session }: Ca
   );
 }
 
-function findOwners(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {
-  return [...actors].filter((actor) => actor.tools.listsByName(action));
-}
-
+const findOwners = (actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] =>
+  [...actors].filter((actor) => actor.tools.listsByName(action));
 const joinNames = (actors: readonly CompiledActor[]): string => actors.map(({ name }) => name).join(" and ");

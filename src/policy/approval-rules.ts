@@ -10,10 +10,8 @@ import type { Policy } from "./policy.ts";
 
 const conditions = new WeakMap<object, Condition>();
 type CategoryApprovalRules = ReadonlyMap<string, ApprovalRule>;
-
-export function getApprovalRule(action: Action, categories: CategoryApprovalRules): ApprovalRule {
-  return action.requiresApproval ?? categories.get(action.category) ?? false;
-}
+export const getApprovalRule = (action: Action, categories: CategoryApprovalRules): ApprovalRule =>
+  action.requiresApproval ?? categories.get(action.category) ?? false;
 
 /** Whether the rule needs a person for these arguments. A rule that fails asks. Without arguments, only `true` asks. */
 export function checkApproval(

@@ -3,7 +3,6 @@ import type { Objection } from "./objection.ts";
 
 /** The usage of one account. */
 export type UsageTotals = { readonly calls: number; readonly ms: number; readonly bytes: number };
-
 export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
 
 /** Stores the usage of budget accounts. */
@@ -28,7 +27,6 @@ export interface BudgetLimits {
 }
 
 export type Budgets = { readonly turn?: BudgetLimits; readonly session?: BudgetLimits; readonly tenant?: BudgetLimits };
-
 type BudgetAccount = { readonly key: string; readonly scope: keyof Budgets; readonly limits: BudgetLimits };
 
 /** The accounts that a call is charged to. Calls without a turn count to one nameless turn of the session. */

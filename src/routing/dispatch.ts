@@ -134,10 +134,8 @@ function toHeading({ action, caller: { actor } }: RoutedCall, prefix: string) {
 
 /** Whether running it twice is no worse than running it once. */
 const canRepeat = ({ effect, idempotent }: Action): boolean => idempotent || effect === "pure" || effect === "read";
-
-function toAttemptLimits(signal: AbortSignal, timeoutMs: number | undefined): AttemptLimits {
-  return timeoutMs === undefined ? { signal } : { signal, timeoutMs };
-}
+const toAttemptLimits = (signal: AbortSignal, timeoutMs: number | undefined): AttemptLimits =>
+  timeoutMs === undefined ? { signal } : { signal, timeoutMs };
 
 function deadlineError(action: Action, ms: number): QmError {
   return new QmError("timed_out", `${action.name} did not end within the ${ms} ms that a routing rule gives it`, {

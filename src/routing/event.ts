@@ -65,9 +65,8 @@ export function copyEventData(data: unknown): { readonly value: unknown; readonl
   }
 }
 
-function notJsonError(problem: string): QmError {
-  return new QmError("invalid_arguments", `the data of an event must be JSON: ${problem}`);
-}
+const notJsonError = (problem: string): QmError =>
+  new QmError("invalid_arguments", `the data of an event must be JSON: ${problem}`);
 
 function tooLargeError(): QmError {
   return new QmError("too_large", "the data of an event is too large, too deep, or holds itself", {

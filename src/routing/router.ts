@@ -25,7 +25,6 @@ import {
 } from "./subscribers.ts";
 
 type EventHandler = (event: RoutableEvent, signal: AbortSignal) => unknown;
-
 type RouteEventOptions = { readonly caller?: Caller; readonly signal?: AbortSignal };
 
 /** Routes calls and host events to rules, handlers and subscribers. */

@@ -150,6 +150,5 @@ function parseRules(given: unknown): readonly RouteRule[] {
   throw invalidRoutingError(problems.join("; "));
 }
 
-function invalidRoutingError(problem: string, hint?: string): QmError {
-  return new QmError("invalid_config", `routing: ${problem}`, hint === undefined ? {} : { hint });
-}
+const invalidRoutingError = (problem: string, hint?: string): QmError =>
+  new QmError("invalid_config", `routing: ${problem}`, hint === undefined ? {} : { hint });

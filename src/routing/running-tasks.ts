@@ -70,9 +70,8 @@ export async function runWithRetries<T>(
   }
 }
 
-function canRetry(thrown: unknown): thrown is QmError {
-  return thrown instanceof QmError && thrown.retryable && thrown.code !== "cancelled";
-}
+const canRetry = (thrown: unknown): thrown is QmError =>
+  thrown instanceof QmError && thrown.retryable && thrown.code !== "cancelled";
 
 async function sleep(ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -142,8 +141,6 @@ export function createRunningTasks() {
   };
 }
 
-export function cancelledError(what: string, reason?: string): QmError {
-  return new QmError("cancelled", `${what} was cancelled${reason === undefined ? "" : `: ${clip(reason, 200)}`}`);
-}
-
+export const cancelledError = (what: string, reason?: string): QmError =>
+  new QmError("cancelled", `${what} was cancelled${reason === undefined ? "" : `: ${clip(reason, 200)}`}`);
 const closingError = (): QmError => new QmError("cancelled", "the system is closing");

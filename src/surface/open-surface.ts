@@ -77,10 +77,8 @@ export function loadTokenCounter(): Promise<TokenCounter> {
 }
 
 /** The tokens of a tool in a prompt, as the JSON that providers get. */
-export function countToolTokens({ name, description, inputSchema }: SurfaceTool, count: TokenCounter): number {
-  return count(JSON.stringify({ name, description, input_schema: inputSchema }));
-}
-
+export const countToolTokens = ({ name, description, inputSchema }: SurfaceTool, count: TokenCounter): number =>
+  count(JSON.stringify({ name, description, input_schema: inputSchema }));
 const budgetChecks = new WeakMap<View, { readonly budget: number; readonly fits: boolean }>();
 
 /** Whether all actions of a view fit a budget of tokens as tools. Cached per view. */

@@ -20,9 +20,8 @@ export function formatSignature({ inputSchema }: Pick<Action, "inputSchema">, at
   return `(${joinCounted(parameters, ordered.length)})`;
 }
 
-function joinCounted(shown: readonly string[], total: number): string {
-  return [...shown, ...(total > shown.length ? [`+${total - shown.length}`] : [])].join(", ");
-}
+const joinCounted = (shown: readonly string[], total: number): string =>
+  [...shown, ...(total > shown.length ? [`+${total - shown.length}`] : [])].join(", ");
 
 function formatType(schema: Json, depth = 0): string {
   const { type, enum: values, const: only, items, anyOf, oneOf } = asObject(schema);
@@ -53,14 +52,10 @@ function formatUnion(members: readonly string[]): string {
 
 /** One line, because text from a foreign schema must not look like a line of the answer. */
 const clipWord = (text: string): string => clip(toOneLine(text), WORD_LIMIT);
-
 const formatLiteral = (value: Json): string => clipWord(JSON.stringify(value));
-
 const asObject = (value: Json | undefined): JsonSchema => (isRecord(value) ? (value as JsonSchema) : {});
-
 const HIGHEST_LIMIT = 20;
 export const searchLimitShape = z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8);
-
 export const clampLimit = (limit: number): number => Math.min(limit, HIGHEST_LIMIT);
 
 /** The search's note and, without hits, the `next` step. */
@@ -144,14 +139,12 @@ export function readState(action: Action): Pick<ActionCandidate, "state"> {
   return state === "ready" ? {} : { state };
 }
 
-function toCandidate({ action, score }: Hit, level: (typeof levels)[number]): ActionCandidate {
-  return {
-    name: action.name,
-    summary: level.summary === 0 ? "" : clip(toOneLine(summarizeAction(action)), level.summary),
-    signature: formatSignature(action, level.parameters),
-    score: Math.round(score * 100) / 100,
-  };
-}
+const toCandidate = ({ action, score }: Hit, level: (typeof levels)[number]): ActionCandidate => ({
+  name: action.name,
+  summary: level.summary === 0 ? "" : clip(toOneLine(summarizeAction(action)), level.summary),
+  signature: formatSignature(action, level.parameters),
+  score: Math.round(score * 100) / 100,
+});
 
 function formatLine({ name, signature, summary, score, state }: ActionCandidate): string {
   const facts = state === undefined ? `${score}` : `${score}, ${state.replaceAll("_", " ")}`;

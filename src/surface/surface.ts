@@ -108,8 +108,9 @@ export type LookUp = (
 ) => Promise<SurfaceAnswer>;
 
 /** Answers tool calls that invoke no action: checks the arguments, does the work, and records the call. Never rejects. */
-export function createLookUp(backend: SurfaceBackend, caller: Caller, surface: Surface["kind"]): LookUp {
-  return async (tool, args, work) => {
+export const createLookUp =
+  (backend: SurfaceBackend, caller: Caller, surface: Surface["kind"]): LookUp =>
+  async (tool, args, work) => {
     let answer: SurfaceAnswer;
     try {
       const { data, text = formatResultValue(data, TEXT_LIMIT) } = await work(prepareToolArguments(tool, args));
@@ -126,7 +127,6 @@ export function createLookUp(backend: SurfaceBackend, caller: Caller, surface: S
       return toErrorAnswer(thrown);
     }
   };
-}
 
 function toErrorAnswer(thrown: unknown): SurfaceAnswer {
   const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
@@ -134,6 +134,5 @@ function toErrorAnswer(thrown: unknown): SurfaceAnswer {
 }
 
 /** Throws `invalid_arguments` if they do not fit the tool. */
-export function prepareToolArguments(tool: SurfaceTool, args: unknown): JsonObject {
-  return prepareArguments({ ...tool, examples: [] }, copyArguments(args)).args;
-}
+export const prepareToolArguments = (tool: SurfaceTool, args: unknown): JsonObject =>
+  prepareArguments({ ...tool, examples: [] }, copyArguments(args)).args;

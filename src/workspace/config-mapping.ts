@@ -10,18 +10,16 @@ import type { Launch, ServerSpec } from "../mcp/server-spec.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
 
 /** The enabled servers, sorted by name. Relative paths start from `folder`. */
-export function toServerSpecs({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] {
-  return Object.entries(servers)
+export const toServerSpecs = ({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] =>
+  Object.entries(servers)
     .filter(([, { enabled }]) => enabled)
     .map(([name, server]) => toServerSpec(name, server, folder))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
-}
 
-export function toDisabledServerSpecs({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] {
-  return Object.entries(servers)
+export const toDisabledServerSpecs = ({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] =>
+  Object.entries(servers)
     .filter(([, { enabled }]) => !enabled)
     .map(([name, server]) => toServerSpec(name, server, folder));
-}
 
 /** One server from an entry as it would be in the file. Throws when the file could not hold it. */
 export function parseServerSpec(name: string, entry: JsonObject, folder: string): ServerSpec {

@@ -78,10 +78,10 @@ function secretsFileError(path: string, why: unknown): QmError {
 }
 
 /** Fills references. Reads the file of secrets only for texts that refer to one, so that a broken file harms no other. */
-export function createReferenceFiller(env: Environment, storePath: string): (text: string, key: string) => string {
-  return (text, key) =>
+export const createReferenceFiller =
+  (env: Environment, storePath: string): ((text: string, key: string) => string) =>
+  (text, key) =>
     resolveReference(text, text.includes(SECRET_PREFIX) ? mergeStoredSecrets(env, storePath) : env, key);
-}
 
 /** The environment variables and the stored secrets. */
 export function mergeStoredSecrets(env: Environment, storePath: string): Environment {
@@ -152,13 +152,12 @@ function listVariableSecrets(config: Config, env: Environment): readonly NamedSe
   return [...variables].flatMap((name) => (env[name] ? [{ name, value: env[name] }] : []));
 }
 
-function listStoredSecrets(stored: StoredSecrets): readonly NamedSecret[] {
-  return Object.entries(stored).flatMap(([name, value]) => [
+const listStoredSecrets = (stored: StoredSecrets): readonly NamedSecret[] =>
+  Object.entries(stored).flatMap(([name, value]) => [
     ...(value === "" ? [] : [{ name, value }]),
     // A stored login is a record; its tokens may appear elsewhere one by one.
     ...(name.startsWith("oauth.") ? listCredentials(name, parseJson(value)) : []),
   ]);
-}
 
 const CREDENTIAL_KEY = /^(?:access_token|refresh_token|id_token|client_secret|registration_access_token)$/;
 

@@ -272,14 +272,12 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
 }
 
 /** The file of the ledger. */
-export function resolveStorePath({ config, folder }: LoadedConfig, env: Environment): string {
-  return resolve(folder, resolveReference(config.store.path, env, "store.path"));
-}
+export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
+  resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
 /** The folder that the file actions are confined to. */
-export function resolveFileRoot({ config, folder }: LoadedConfig, env: Environment): string {
-  return resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
-}
+export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
+  resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;
@@ -294,9 +292,11 @@ function createFileProvider(loaded: LoadedConfig, env: Environment, protect: rea
 }
 
 /** Backups of a configuration, and what a crash leaves while it or the secrets are written. */
-function listLeftoverPatterns(name: string): readonly string[] {
-  return [`${name}.bak-*`, `.${name}.*`, `.${basename(getSecretsPath(""))}.*`];
-}
+const listLeftoverPatterns = (name: string): readonly string[] => [
+  `${name}.bak-*`,
+  `.${name}.*`,
+  `.${basename(getSecretsPath(""))}.*`,
+];
 
 /** All places where a configuration is searched: one created nearer than the present one would replace it. */
 function listConfigPaths(folder: string): readonly string[] {

@@ -7,8 +7,8 @@ import { type ExportedSchema, exportTools } from "./exported-tool.ts";
  * The tools of a surface for LangChain and LangGraph. A tool call gives a `ToolMessage` with the text, the status and, as
  * `artifact`, the whole `SurfaceAnswer`. Invoked with bare arguments, a tool gives the text.
  */
-export function toLangChainTools(surface: Surface): StructuredTool[] {
-  return exportTools(surface).map(
+export const toLangChainTools = (surface: Surface): StructuredTool[] =>
+  exportTools(surface).map(
     ({ name, description, schema }) =>
       new SurfaceStructuredTool({
         name,
@@ -21,7 +21,6 @@ export function toLangChainTools(surface: Surface): StructuredTool[] {
         },
       }),
   );
-}
 
 /**
  * Skips LangChain's own check of arguments, so that the surface checks them: it tells the model the schema and an example,

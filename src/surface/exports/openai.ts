@@ -27,7 +27,6 @@ export interface OpenAiResponsesTool {
 
 /** An item of a response's `output`. */
 export type OpenAiResponsesItem = { readonly type: string };
-
 export type OpenAiFunctionCallOutput = { type: "function_call_output"; call_id: string; output: string };
 
 /** Chat Completions refuses a request with a longer description in it. */
@@ -58,15 +57,14 @@ export async function answerOpenAiChat(
 }
 
 /** The tools of a surface for the Responses API. */
-export function toOpenAiResponsesTools(surface: Surface): OpenAiResponsesTool[] {
-  return exportTools(surface).map(({ name, description, schema }) => ({
+export const toOpenAiResponsesTools = (surface: Surface): OpenAiResponsesTool[] =>
+  exportTools(surface).map(({ name, description, schema }) => ({
     type: "function",
     name,
     description,
     parameters: schema,
     strict: false,
   }));
-}
 
 /** Like `answerOpenAiChat`, for the `function_call` items of a response's `output`. Ignores other items. */
 export async function answerOpenAiResponses(

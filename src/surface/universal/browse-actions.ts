@@ -160,11 +160,10 @@ function unknownCategoryError(unknown: readonly string[], valid: readonly string
   });
 }
 
-function toListedAction(action: Action, inFull: boolean): ListedAction {
-  return inFull
+const toListedAction = (action: Action, inFull: boolean): ListedAction =>
+  inFull
     ? { qualified_name: action.name, description: action.description, input_schema: action.inputSchema }
     : { qualified_name: action.name, short_description: summarizeAction(action) };
-}
 
 /** Ends a page early when its schemas get too long for a model. */
 export function fitPage<Item>(items: readonly Item[]): readonly Item[] {
