@@ -33,12 +33,10 @@ interface ApprovalSystemOptions {
   knows(action: string): boolean;
   /** Removes other finished records that are older. */
   prune(before: Date): Promise<unknown>;
-  /** Runs an approved call through the pipeline. */
   resume(permit: ExecutionPermit): Promise<Outcome>;
   readonly onProblem: (problem: string) => void;
 }
 
-/** Wires the parts that handle calls waiting for a person. */
 export function createApprovalSystem(parts: ApprovalSystemOptions): {
   readonly approvals: Approvals;
   readonly gatekeeper: ApprovalGate & { close(): void };
@@ -152,7 +150,6 @@ function followApprovals(
   let after: number | undefined;
   let stopped = false;
 
-  /** The id of the approval that an event changes. */
   function findApprovalId({ type, data, callId }: StoredEvent): string | undefined {
     const id = isRecord(data) && typeof data.approvalId === "string" ? data.approvalId : undefined;
     if (type === "call.resumed" && callId !== null && id !== undefined) running.set(callId, id);

@@ -28,7 +28,6 @@ export const applyCallerDefaults = (caller: CallerOptions = {}): Caller => ({
   session: caller.session ?? "local",
 });
 
-/** The actor a caller acts as. Throws `unknown_actor`. */
 export function requireActor(policy: Policy, actor: string): CompiledActor {
   const known = policy.actors.get(actor);
   if (known !== undefined) return known;
@@ -93,7 +92,6 @@ interface Views {
    * Throws `unknown_actor`, and `invalid_arguments` for the system's own session.
    */
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
-  /** Why an action is or is not in a caller's view. */
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */
   access(policy: Policy, caller: Caller, resource: Action): ResourceAccess;
@@ -112,7 +110,6 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
   let basis: unknown[] = [];
 
-  /** Decisions about actions, by the view they were made in. */
   const decisions = new WeakMap<View, Map<string, boolean>>();
   /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;

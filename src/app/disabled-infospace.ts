@@ -32,7 +32,6 @@ export function createDisabledInfospace(load: () => Promise<InfospaceService>): 
 
 const STREAMING: ReadonlySet<PropertyKey> = new Set(["items", "export"] satisfies (keyof Notes)[]);
 
-/** Notes that are loaded with the first call of a method. */
 function createLazyNotes(load: () => Promise<Notes>): Notes {
   type Method = (...args: unknown[]) => unknown;
   const getMethod = async (name: PropertyKey) => (await load())[name as keyof Notes] as Method;

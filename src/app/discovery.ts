@@ -24,7 +24,6 @@ import { systemProcess } from "./system-runtime.ts";
 
 type SearchOptions = ResolvedOptions["search"];
 
-/** Vectors of the catalog's actions, for search by meaning. */
 export interface Embeddings {
   status(): SemanticStatus;
   /** Resolves when the vectors of the present catalog have been read from the store. */
@@ -45,9 +44,7 @@ export interface Discovery {
   /** A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. */
   hint(): string | undefined;
   readonly embeddings: Embeddings;
-  /** The embedder and its store, for other searches by meaning. */
   readonly meaning?: EmbeddingSearchOptions;
-  /** Follows a change of the catalog. */
   follow(): void;
   close(): Promise<void>;
 }
@@ -190,7 +187,6 @@ async function resolveEmbedder(choice: SearchOptions["embedder"]): Promise<Chose
   return (await import("../search/embedders/create-embedder.ts")).createEmbedder(choice);
 }
 
-/** Prompt blocks that help a model find actions. */
 export function createPromptAids(parts: {
   readonly settings: SearchOptions;
   viewOf(caller: Caller): View;

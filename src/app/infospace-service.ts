@@ -44,17 +44,13 @@ export interface InfospaceService {
 
 export interface InfospaceServiceOptions {
   readonly settings: ResolvedOptions["infospace"];
-  /** How many characters of a result a model is shown. */
   readonly valueLimit: number;
   readonly store: InfospaceStore;
   readonly runtime: Runtime;
   /** Absent: notes are searched by words only. */
   readonly meaning?: EmbeddingSearchOptions | undefined;
-  /** Another value whenever `access` may answer differently. */
   rights(): unknown;
-  /** The policy's decision on a resource. */
   access(resource: Action, caller: Caller): ResourceAccess;
-  /** Whether the caller may use every action that a resource was made from. */
   mayUseAll(madeFrom: ActionProvenance, caller: Caller): boolean;
   sees(name: string, caller: Caller): boolean;
   readonly record: (caller: Caller | undefined, event: UnstampedEvent) => void;

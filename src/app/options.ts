@@ -53,7 +53,6 @@ export interface QuartermasterOptions {
   };
   /** Tried in order; the first that matches an event counts. */
   readonly routing?: readonly RouteRule[];
-  /** The receivers of annotated results. */
   readonly destinations?: Destinations;
   readonly tracer?: Tracer;
   /** Called with faults of providers and failed writes to the ledger. The ledger records them too, if it can. */
@@ -78,7 +77,6 @@ export interface InvokeOptions {
    * needs approval is `waiting`, unless another way reaches a person now.
    */
   readonly ask?: AskPerson;
-  /** The trace the call belongs to. */
   readonly trace?: TraceCarrier;
   /** `false`: a long result is not stored as a note, for callers that use the whole `data`. */
   readonly keep?: boolean;

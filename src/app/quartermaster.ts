@@ -77,19 +77,15 @@ export interface Quartermaster {
   directory(caller?: CallerOptions): Directory;
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
-  /** The vectors behind search by meaning. */
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
-  /** The names of the caller's actions, sorted. */
   names(caller?: CallerOptions): readonly ActionName[];
   /** Every action, hidden ones too, sorted by name. For operators. */
   inventory(): readonly InventoryItem[];
-  /** The categories with actions for the caller, sorted. */
   categories(caller?: CallerOptions): readonly string[];
   /** The tools to show a caller's model. Rejects with `invalid_config` if its actor lists an unknown action. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
-  /** Calls that wait for a person. */
   readonly approvals: Approvals;
   /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
@@ -97,7 +93,6 @@ export interface Quartermaster {
   readonly replay: Replay["replay"];
   /** A surface whose calls are answered from a script, for trying an agent out. */
   readonly rehearse: Replay["rehearse"];
-  /** Stored notes and collections, for hosts and operators. */
   readonly notes: Notes;
   /** Routes the host's events to handlers, and lists and observes running calls. */
   readonly router: Omit<Router, "dispatch" | "close">;

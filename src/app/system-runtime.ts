@@ -12,7 +12,6 @@ export function findPackageFolder(from: string = import.meta.dirname): string {
   return findPackageFolder(above);
 }
 
-/** The `package.json` of this package. */
 export function readPackageInfo(): {
   readonly name: string;
   readonly version: string;

@@ -15,7 +15,6 @@ import { toApprovalView } from "./approval-view.ts";
 
 export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
 
-/** Everything about approvals except running them. */
 export interface ApprovalService
   extends Pick<Approvals, "list" | "get" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly toView: (approval: Approval) => ApprovalView;

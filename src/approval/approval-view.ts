@@ -7,7 +7,6 @@ import { type Approval, type ApprovalAnswer, type ApprovalView, REASON_LIMIT, to
 /** A longer question is not asked by form, because clients cut what they show. */
 const MESSAGE_LIMIT = 4_000;
 
-/** The MCP question for the person at the client, or why it cannot be asked there. */
 export function toElicitation(approval: ApprovalView): AskedQuestion | { readonly unfit: string } {
   const { action, reason, args, preview, masked, warnings } = approval;
   if (masked.length > 0) return { unfit: "it holds secrets that are masked" };

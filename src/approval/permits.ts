@@ -54,7 +54,6 @@ export function createPermitService(options: {
   }
 
   return {
-    /** Retries outcomes that could not be stored. */
     async storeRemaining(): Promise<void> {
       for (const [id, ended] of unstored) await finish(id, ended).catch(() => {});
     },

@@ -23,7 +23,6 @@ export interface WaitingCall {
   readonly expiresAt: string;
 }
 
-/** A turn without its memo, which can be long. */
 export interface StoredTurn {
   readonly id: string;
   readonly state: TurnState;

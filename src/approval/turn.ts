@@ -48,7 +48,6 @@ export function createTurn(options: {
   readonly store: TurnStore;
   readonly now: () => Date;
   readonly holder: () => LeaseHolder;
-  /** Called when this process no longer has the turn. */
   readonly letGo: () => void;
   /** Records an event. Resolves when it survives the process. */
   note(caller: Caller, event: TurnEvent): Promise<void>;
@@ -58,7 +57,6 @@ export function createTurn(options: {
   /** Orders the writes, because each needs the version of the one before. */
   const mutex = new Mutex();
   let version = options.version;
-  /** Why this process no longer has the turn. */
   let over: string | undefined;
   /** The value of `over` after the write in progress. */
   let leaving: string | undefined;

@@ -79,7 +79,6 @@ export const defineResource = (category: string, { entry, target, transform, ...
 const NONE: readonly never[] = Object.freeze([]);
 const DEFAULTS = { aliases: NONE, examples: NONE, tags: NONE, idempotent: false };
 
-/** The fields that a declaration cannot override. */
 function toFixedFields(category: string, entry: string) {
   const name = actionName(category, entry);
   return { name, category, entry, scope: "generalist", routing: "routed", peerExposed: false } as const;

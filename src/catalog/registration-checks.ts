@@ -12,8 +12,6 @@ import { isReservedName, isRespondName } from "./spelling.ts";
 
 export type RegistrationProblem = { readonly field: string; readonly value: string; readonly problem: string };
 type RegistrationFields = Readonly<Record<string, unknown>>;
-
-/** The problem with a field's value, or undefined. */
 type FieldCheck = (value: unknown, tool: RegistrationFields) => string | undefined;
 
 // Repeats what the types say, because registrations also come from JavaScript and from casts.

@@ -122,7 +122,6 @@ function pickNormalForms(forms: ArgumentForms = {}, { wrap }: ArgumentTransform)
   return { normalize: Object.fromEntries(own.map(([argument, form]) => [argument.slice(prefix.length), form])) };
 }
 
-/** Turns the arguments of a resource into those of its target. */
 export function transformArgs({ set, wrap }: ArgumentTransform, entry: string, args: JsonObject): JsonObject {
   const given = wrap === undefined ? args : { [wrap]: args };
   return { ...given, ...(fillEntry(set ?? {}, entry) as JsonObject) };

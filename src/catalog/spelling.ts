@@ -39,7 +39,6 @@ export function createSpellingIndex(actions: readonly Action[]) {
   }
   return {
     findByAlias: (text: string): readonly Action[] => byAlias.get(text) ?? [],
-    /** The actions made of the same words, in any order. */
     findByWords: (words: readonly string[]): readonly Action[] => byWords.get(toWordKey(words)) ?? [],
     findByWord: (word: string): readonly Action[] => byWord.get(word) ?? [],
     words: { [Symbol.iterator]: () => byWord.keys() },

@@ -13,7 +13,6 @@ interface CommonRegistration<Schema extends InputSchema>
     Partial<Pick<Action, "requiresApproval" | "tags" | "loading" | "examples" | "concurrency" | "idempotent">> {
   /** Unique among registered tools; actors refer to it. Listed as `tool__<name>`. */
   readonly name: string;
-  /** Tells the model what the tool does and when to use it. */
   readonly description: string;
   /** JSON Schema of an object, or a Standard Schema such as zod's. */
   readonly inputSchema: Schema;

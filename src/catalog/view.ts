@@ -67,6 +67,5 @@ export function createView(
   };
 }
 
-/** The operation that a resource runs, or undefined for any other action. */
 export const findTarget = (snapshot: CatalogSnapshot, action: Action): Action | undefined =>
   action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);

@@ -6,8 +6,6 @@ import { hashConfig, type LoadedConfig, type ParseConfigOptions, parseConfig } f
 import { CONFIG_BYTE_LIMIT } from "./yaml.ts";
 
 export const CONFIG_FILE = "quartermaster.yaml";
-
-/** Returns the bytes of a file. Throws if it cannot be read. */
 export type ReadConfigFile = (path: string) => Promise<Uint8Array>;
 
 export interface LoadConfigOptions extends ParseConfigOptions {

@@ -18,7 +18,6 @@ export interface ConfigProblem extends ConfigPosition {
 
 export type KeyPath = readonly (string | number)[];
 
-/** `policy.rules[0].effect` */
 export const formatKeyPath = (path: KeyPath): string =>
   path
     .map((segment, index) => {

@@ -154,7 +154,6 @@ const indentYaml = (entries: JsonObject, by: number): string =>
 const getStart = ({ key }: Pair): number => (key as Node).range?.[0] ?? 0;
 const findLineStart = (text: string, pair: Pair): number => text.lastIndexOf("\n", getStart(pair) - 1) + 1;
 
-/** The offset after the last line of a pair. */
 function findEnd(text: string, { key, value }: Pair): number {
   const end = (value as Node | null)?.range?.[1] ?? (key as Node).range?.[1] ?? text.length;
   if (end > 0 && text[end - 1] === "\n") return end;

@@ -49,13 +49,11 @@ export function listFileKeys(schema: z.ZodType, path: Path): readonly string[] {
   return [...mapFileKeys(path.reduce<z.ZodType | undefined>(step, schema) ?? z.unknown()).keys()].map(String);
 }
 
-/** The names of the options in the object at a path. */
 export function listOptionKeys(schema: z.ZodType, path: Path): readonly string[] {
   const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, key);
   return Object.keys(getShape(path.reduce<z.ZodType | undefined>(step, schema)));
 }
 
-/** The key of an option in the file. */
 export function toFileKey(option: string, schema?: z.ZodType): string {
   const own = schema && fileKeys.get(unwrap(schema))?.key;
   return own ?? option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -91,7 +89,6 @@ function checkReferences(text: string, taken: { readonly isChecked: boolean } | 
   return taken.isChecked ? undefined : findReferenceProblem(text);
 }
 
-/** The options of an object by their keys in the file. */
 const mapFileKeys = (schema: z.ZodType): ReadonlyMap<PropertyKey, string> =>
   new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
 

@@ -166,7 +166,6 @@ const listAdded = (key: string, before: readonly string[], after: readonly strin
 const listRemoved = (key: string, before: readonly string[], after: readonly string[]): readonly string[] =>
   findMissing(after, before).map((each) => `${key} no longer lists ${quote(each)}`);
 
-/** The values of `list` that `reference` lacks. */
 const findMissing = (reference: readonly string[], list: readonly string[]): readonly string[] =>
   list.filter((each) => !reference.includes(each));
 const quote = (text: string): string => JSON.stringify(text);

@@ -150,7 +150,6 @@ const mcp = z.strictObject({
 export const mcpSchema = mcp.prefault({}).describe("Options for all MCP servers.");
 export type ServerConfig = Options<z.output<typeof serverSchema>>;
 
-/** Checks a server entry as it would be written to the file. */
 export function checkServerEntry(entry: unknown): readonly z.core.$ZodIssue[] {
   const parsed = parseFileValue(serverSchema, entry);
   return parsed.success ? [] : parsed.issues;
@@ -166,7 +165,6 @@ function isHttpUrl(url: string): boolean {
   return listVariables(url).length > 0 || (/^https?:\/\//i.test(url) && URL.canParse(url));
 }
 
-/** Text that may be empty and may hold references. */
 function filledText() {
   return z.string().register(referenceTexts, { isChecked: false });
 }

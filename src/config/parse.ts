@@ -27,7 +27,6 @@ export interface ParseConfigOptions {
   readonly compileExpression?: (text: string) => unknown;
 }
 
-/** An unfilled `${env:NAME}` in the configuration. */
 export type ConfigReference = { readonly key: string; readonly variable: string };
 
 export interface LoadedConfig {

@@ -22,7 +22,6 @@ export function flag(preset: boolean, meaning: string) {
   return z.boolean().default(preset).describe(meaning);
 }
 
-/** A list that is empty by default. */
 export function list<S extends z.ZodType>(item: S, meaning: string) {
   return z.array(item).default([]).describe(meaning);
 }

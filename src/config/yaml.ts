@@ -22,13 +22,11 @@ import {
   PROBLEM_LIMIT,
 } from "./config-problems.ts";
 
-/** A YAML text as plain values, with their places in the text. */
 export interface YamlDocument {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   /** The place of the value at `path`, or of the nearest value around it. */
   locateValue(path: KeyPath): ConfigPosition;
-  /** The place of the last key of `path`. */
   locateKey(path: KeyPath): ConfigPosition;
 }
 

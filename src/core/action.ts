@@ -150,7 +150,6 @@ export function summarizeAction({ description }: Pick<Action, "description">): s
 
 const definitionHashes = new WeakMap<Action, string>();
 
-/** A fingerprint of everything a caller relies on. */
 export const getDefinitionHash = (action: Action): string =>
   getOrCreate(definitionHashes, action, () => {
     const { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical } = action;

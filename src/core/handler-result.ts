@@ -64,7 +64,6 @@ export class Streamed {
 /** One MCP content block: `text`, `image`, `audio`, `resource` or `resource_link`. */
 export type ContentBlock = JsonObject & { readonly type: string };
 
-/** A result for an interface that can show more than data. */
 export interface Content {
   readonly blocks: readonly ContentBlock[];
   /** Whether `data` is the tool's own structured result. */

@@ -8,7 +8,6 @@ type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K
 export const omitUndefined = <const T extends object>(value: T): WithoutUndefined<T> =>
   Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
 
-/** The value of a key, created and stored on first use. */
 export function getOrCreate<K, V>(
   map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
   key: K,

@@ -42,12 +42,10 @@ export class LinearPattern {
     return this.#program.programSize();
   }
 
-  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, UNANCHORED);
   }
 
-  /** Whether the whole text matches. Throws `WorkExceeded`. */
   testWhole(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, ANCHOR_BOTH);
   }
@@ -96,7 +94,6 @@ function createCountedText(text: string, dfa: { readonly stateCount: number }, b
   };
 }
 
-/** Whether the text is a regular expression with the `u` flag. */
 export function isUnicodePattern(source: string): boolean {
   try {
     new RegExp(source, "u");

@@ -72,7 +72,6 @@ export const isToolDenied = (outcome: Outcome): boolean =>
   outcome.status === "refused" && outcome.error.code === "tool_denied";
 export const VALUE_LIMIT = 4096;
 
-/** A result as text for a model: strings unchanged, anything else as JSON, cut at the limit. */
 export const formatResultValue = (data: unknown, limit = VALUE_LIMIT): string =>
   cutText(typeof data === "string" ? data : (JSON.stringify(data) ?? "null"), limit);
 

@@ -83,7 +83,6 @@ function checkReferences(part: Record<string, unknown>, root: JsonSchema): void 
   }
 }
 
-/** The part that a reference of the form `#/a/b` points at. */
 export function resolvePointer(root: JsonSchema, reference: string): unknown {
   let found: unknown = root;
   for (const part of reference.slice(2).split("/")) {

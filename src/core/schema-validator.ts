@@ -8,7 +8,6 @@ import { assertionKeywords, STEP_WORK } from "./schema-assertions.ts";
 import { guardSchema, resolvePointer, type SchemaUse } from "./schema-guard.ts";
 import { spend, WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** A mismatch between a value and a schema. */
 export interface SchemaMismatch {
   /** JSON pointer; the empty string is the whole value. */
   readonly path: string;
@@ -68,7 +67,6 @@ export class SchemaChecker {
     return this.#collect(this.#root, { value, fills });
   }
 
-  /** Checks a value against a part of the schema and reports the mismatches. */
   fits(schema: unknown, place: SchemaLocation): void {
     if (schema === false) this.report(place, "boolean schema is false");
     if (!isRecord(schema)) return;

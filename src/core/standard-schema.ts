@@ -6,8 +6,6 @@ import { isRecord, type JsonObject } from "./json.ts";
 
 /** JSON Schema, or a Standard Schema that can be converted to it (zod). */
 export type InputSchema = JsonSchema | StandardSchemaV1;
-
-/** The type of a handler's arguments. */
 export type SchemaOutput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
 export const isStandardSchema = (schema: unknown): schema is StandardSchemaV1 =>
   (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;

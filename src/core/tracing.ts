@@ -1,4 +1,3 @@
-/** The W3C trace headers of a call. */
 export type TraceCarrier = { readonly traceparent?: string; readonly tracestate?: string };
 export type SpanKind = "internal" | "client" | "server";
 export type SpanFacts = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
@@ -20,7 +19,6 @@ export interface Span {
 export interface Tracer {
   readonly content: boolean;
   start(name: string, kind: SpanKind, facts: SpanFacts, parent?: TraceCarrier): Span;
-  /** Records a duration in the histogram `metric`. */
   took(metric: string, seconds: number, facts: SpanFacts): void;
 }
 

@@ -10,16 +10,13 @@ import { createMinimalExample, repairToSchema } from "./argument-repair.ts";
 import type { CallRecord } from "./call-record.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
 
-/** Arguments that fit the schema. */
 export interface PreparedArguments {
   readonly args: JsonObject;
   /** One `/path: change` for each repair. */
   readonly repairs: readonly string[];
-  /** Whether an argument was normalized. */
   readonly isNormalized?: true;
 }
 
-/** An action, or a tool of a surface. */
 export interface ArgumentSpec extends Pick<Action, "inputSchema" | "examples" | "normalize"> {
   readonly name: string;
 }

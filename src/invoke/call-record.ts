@@ -24,7 +24,6 @@ export interface EventSink {
   flush(from: number): Promise<void>;
 }
 
-/** Writes the steps of one call to the ledger. */
 export interface CallRecord {
   resolved(action: Action, how: ResolvedAction["how"]): void;
   /** `args`: with handles replaced by the values they lead to. */
@@ -38,7 +37,6 @@ export interface CallRecord {
     usage: BudgetUsage | undefined,
   ): void;
   suspended(approval: Approval): void;
-  /** A person approved the call while it waited. */
   resumed(permit: ExecutionPermit): void;
   activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is durable. */

@@ -4,7 +4,6 @@ import { QmError } from "../core/errors.ts";
 
 type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;
 
-/** A semaphore with a bounded queue. */
 export function createConcurrencyLimiter(limit: number, queue: number) {
   let running = 0;
   const waiting = new Set<() => void>();

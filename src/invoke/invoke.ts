@@ -54,7 +54,6 @@ export interface ActionCall {
   readonly dialogue?: Dialogue | undefined;
   /** Asks a person to approve this call, beside the other approval channels. */
   readonly ask?: AskPerson | undefined;
-  /** The right to run a call that waited and was approved. */
   readonly permit?: ExecutionPermit | undefined;
   readonly trace?: TraceCarrier | undefined;
   /** Turns deferred actions into tools when they are called. */
@@ -63,7 +62,6 @@ export interface ActionCall {
   readonly keep?: boolean | undefined;
 }
 
-/** The services that a call passes through. */
 export interface InvokePipeline {
   readonly runtime: Runtime;
   readonly policy: Policy;

@@ -15,20 +15,16 @@ import type { ActionCall, InvokePipeline } from "./invoke.ts";
 /** A result that is JSON and fits the action's output schema. */
 export interface CheckedResult {
   readonly data: unknown;
-  /** The data as JSON. */
   readonly text: string;
   readonly content?: Content;
   /** Of the data, and of media that only the content has. */
   readonly bytes: number;
-  /** Shown to the model instead of the data. */
   readonly forModel?: unknown;
-  /** Recorded instead of the data. */
   readonly audit?: unknown;
   /** Set when the result was too long to be shown and was stored. */
   readonly kept?: StoredResult;
 }
 
-/** A streamed result after it was stored. */
 export class StoredStream {
   readonly kept: StoredResult;
 

@@ -16,12 +16,10 @@ export interface RunLimits {
   readonly queue: number;
 }
 
-/** The facts and callbacks that a handler's context is made of. */
 export interface RunContext
   extends Pick<CallContext, "caller" | "callId" | "dialogue" | "sees" | "approvalDecision" | "trace"> {
   /** The slots that the calls around this one hold. */
   readonly held?: HeldSlots | undefined;
-  /** Called right before the handler, which waits until it resolves. */
   begin?(): Promise<void>;
   /** Creates the handler's `invoke`. Questions of inner calls go through `dialogue`, so their time does not count. */
   createInvoke(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];

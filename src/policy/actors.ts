@@ -6,7 +6,6 @@ import { didYouMean } from "../core/nearest.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import type { Objection } from "./objection.ts";
 
-/** A named configuration that callers act under. */
 export interface ActorConfig {
   readonly name: string;
   /** Names or globs. A specialist tool is seen only by the one actor that lists it by name. */

@@ -59,7 +59,6 @@ function createAskObjection(rule: string, level = "user", expiresIn?: Duration):
   return { layer: "approval", effect: "ask", rule: `${rule} [${level}]`, reason, level, expiresInMs };
 }
 
-/** Whether any call may have to wait for a person. */
 export function canAsk({ approvals, rules }: Pick<Policy, "approvals" | "rules">, actions: readonly Action[]): boolean {
   return (
     rules.some(({ effect }) => effect === "ask") ||

@@ -1,11 +1,9 @@
 import type { Caller } from "../core/caller.ts";
 import type { Objection } from "./objection.ts";
 
-/** The usage of one account. */
 export type UsageTotals = { readonly calls: number; readonly ms: number; readonly bytes: number };
 export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
 
-/** Stores the usage of budget accounts. */
 export interface UsageStore {
   read(keys: readonly string[]): Promise<BudgetUsage>;
   /**
@@ -22,7 +20,6 @@ export interface BudgetLimits {
   readonly calls?: number;
   /** Milliseconds of running time. */
   readonly ms?: number;
-  /** Bytes of results. */
   readonly bytes?: number;
 }
 

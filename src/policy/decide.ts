@@ -53,7 +53,6 @@ export function evaluateAccess(policy: Policy, question: PolicyQuestion) {
   return { visible: decision.kind === "allow" || !decision.hidden, approval };
 }
 
-/** The objection of every layer, for `explain`. */
 export function listObjections(policy: Policy, question: PolicyQuestion) {
   const budget = { left: WORK_LIMIT };
   return policyLayers.map((layer) => ({ layer, objection: checkLayer(policy, layer, question, budget) }));

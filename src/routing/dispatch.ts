@@ -25,7 +25,6 @@ export interface RoutedCall {
 
 export type AttemptLimits = { readonly signal: AbortSignal; readonly timeoutMs?: number };
 
-/** Shared by the routing of calls and of host events. */
 export interface RoutingServices {
   readonly runtime: Runtime;
   readonly record: events.RecordRoutingEvent;

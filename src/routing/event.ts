@@ -21,10 +21,8 @@ export interface RoutableEvent {
   readonly callId?: string;
 }
 
-/** How a host event was routed. */
 export interface RoutedEvent {
   readonly eventId: string;
-  /** The label of the rule that matched. */
   readonly rule?: string;
   readonly to?: string;
   readonly result?: unknown;

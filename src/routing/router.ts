@@ -27,7 +27,6 @@ import {
 type EventHandler = (event: RoutableEvent, signal: AbortSignal) => unknown;
 type RouteEventOptions = { readonly caller?: Caller; readonly signal?: AbortSignal };
 
-/** Routes calls and host events to rules, handlers and subscribers. */
 export interface Router {
   /**
    * Routes an event of the host: the first rule that fits names its handler, and subscribers are told. Rejects with

@@ -114,9 +114,7 @@ interface FoundTool extends Omit<ActionCandidate, "summary"> {
 export interface FoundTools {
   readonly tools: readonly FoundTool[];
   readonly query: string;
-  /** The search that was done. */
   readonly search_type: SearchType;
-  /** Words of the query that no visible action has. */
   readonly unmatched?: readonly string[];
   readonly hint?: string;
 }

@@ -76,7 +76,6 @@ export function loadTokenCounter(): Promise<TokenCounter> {
   return loadingCounter;
 }
 
-/** The tokens of a tool in a prompt, as the JSON that providers get. */
 export const countToolTokens = ({ name, description, inputSchema }: SurfaceTool, count: TokenCounter): number =>
   count(JSON.stringify({ name, description, input_schema: inputSchema }));
 const budgetChecks = new WeakMap<View, { readonly budget: number; readonly fits: boolean }>();

@@ -17,7 +17,6 @@ export interface SurfaceBackend {
   readonly live: LiveResources;
   invoke(request: Omit<ActionCall, "id">, signal?: AbortSignal): Promise<Outcome>;
   readonly canSearch: boolean;
-  /** A note about search for lists of actions. */
   searchHint(): string | undefined;
   /** Rejects with `search_off` when search is switched off. */
   search(caller: Caller, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
@@ -39,7 +38,6 @@ export interface SurfaceBackend {
   ): void;
 }
 
-/** The answer to a tool call, in both forms a model interface may want. */
 export interface SurfaceAnswer {
   readonly ok: boolean;
   readonly data: unknown;

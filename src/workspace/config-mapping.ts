@@ -58,7 +58,6 @@ export function toPolicyOptions({ policy, actors, approvals }: Config): PolicyOp
   };
 }
 
-/** The file of the vectors, where they are not in the store. */
 export function resolveIndexPath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { path } = config.search.index;
   return path === undefined ? undefined : resolve(folder, resolveReference(path, env, "search.index.path"));

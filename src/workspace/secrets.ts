@@ -83,7 +83,6 @@ export const createReferenceFiller =
   (text, key) =>
     resolveReference(text, text.includes(SECRET_PREFIX) ? mergeStoredSecrets(env, storePath) : env, key);
 
-/** The environment variables and the stored secrets. */
 export function mergeStoredSecrets(env: Environment, storePath: string): Environment {
   const secrets = readSecrets(getSecretsPath(storePath));
   const stored = Object.entries(secrets).map(([name, value]) => [`${SECRET_PREFIX}${name}`, value]);
@@ -92,7 +91,6 @@ export function mergeStoredSecrets(env: Environment, storePath: string): Environ
   return Object.fromEntries([...variables, ...stored]);
 }
 
-/** The stored secrets that a configuration refers to. */
 export function listReferencedSecrets({ references }: LoadedConfig): readonly string[] {
   const names = references.map(({ variable }) => variable).filter((variable) => variable.startsWith(SECRET_PREFIX));
   return names.map((variable) => variable.slice(SECRET_PREFIX.length));

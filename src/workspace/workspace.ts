@@ -51,7 +51,6 @@ export interface WorkspaceOptions {
 /** A quartermaster as `quartermaster.yaml` describes it. */
 export interface Workspace {
   readonly quartermaster: Quartermaster;
-  /** The configuration in force. */
   readonly config: Config;
   /** `undefined`: there is no file, and every option has its default. */
   readonly configPath: string | undefined;
@@ -175,7 +174,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     });
   }
 
-  /** Puts a new configuration into force, all of it or nothing. */
   async function applyConfig(next: LoadedConfig): Promise<void> {
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
@@ -271,11 +269,9 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
   return openTelemetryTracer({ content: telemetry.content, version: readPackageInfo().version });
 }
 
-/** The file of the ledger. */
 export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
-/** The folder that the file actions are confined to. */
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 

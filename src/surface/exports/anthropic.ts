@@ -29,7 +29,6 @@ export interface AnthropicToolOptions {
   readonly deferLoading?: boolean;
 }
 
-/** The tools of a surface for the Messages API. */
 export function toAnthropicTools(
   surface: Surface,
   { deferLoading = false }: AnthropicToolOptions = {},

@@ -56,7 +56,6 @@ export async function answerOpenAiChat(
   return Promise.all((calls ?? []).flatMap(({ id, function: call }) => (call === undefined ? [] : [answer(id, call)])));
 }
 
-/** The tools of a surface for the Responses API. */
 export const toOpenAiResponsesTools = (surface: Surface): OpenAiResponsesTool[] =>
   exportTools(surface).map(({ name, description, schema }) => ({
     type: "function",

@@ -31,7 +31,6 @@ export interface ActionDescription {
     readonly tags: readonly string[];
     readonly idempotent: boolean;
     readonly approval: "never" | "always" | "conditional";
-    /** Why it cannot be used right away. */
     readonly state?: Exclude<Readiness, "ready">;
     /** For a resource. */
     readonly canonical_default?: string;

@@ -34,15 +34,12 @@ export interface FoundAction {
   readonly signature?: string;
   readonly description?: string;
   readonly input_schema?: JsonSchema;
-  /** Why it cannot be used right away. */
   readonly state?: Exclude<Readiness, "ready">;
 }
 
 export interface FoundActions {
   readonly items: readonly FoundAction[];
-  /** The search that was done. */
   readonly search_type: string;
-  /** Words of the query that no visible action has. */
   readonly unmatched?: readonly string[];
   readonly hint?: string;
 }

@@ -70,7 +70,6 @@ export async function openShortcuts(
   };
 }
 
-/** The names in an answer: a page of actions, or the description of one. */
 function listActionNames({ data }: SurfaceAnswer): readonly string[] {
   if (!isRecord(data)) return [];
   const items: readonly unknown[] = Array.isArray(data.items) ? data.items : [data];
