@@ -42,7 +42,7 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
   readonly gatekeeper: ApprovalGate & { close(): void };
   readonly worker: ApprovalWorker;
 } {
-  const { store, ledger, runtime, mask, hadPolicy, knows, resume, prune, onProblem } = parts;
+  const { store, ledger, runtime, mask, onProblem } = parts;
   const settings = () => parts.policy().approvals;
   const changes = createApprovalWatcher(store);
   const stampEvent = (caller: Caller, event: ApprovalEvent) =>
@@ -69,28 +69,11 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
       return false;
     },
   });
-  const worker = createApprovalWorker({
-    store,
-    changes,
-    permits,
-    service,
-    runtime,
-    hadPolicy,
-    knows,
-    resume,
-    restoreEnd,
-    prune,
-    onProblem,
-  });
+  const worker = createApprovalWorker({ ...parts, changes, permits, service, restoreEnd });
+  const waiting = { permits, changes, settings, toView, newId: runtime.newId, now: runtime.now };
   const gatekeeper = createApprovalGate({
-    store,
-    permits,
-    changes,
-    settings,
-    newId: runtime.newId,
-    now: runtime.now,
-    ask: parts.ask,
-    toView,
+    ...parts,
+    ...waiting,
     answer: service.answer,
     async expire(approval, reason) {
       await expire(approval, reason, { by: approval.caller.actor, via: approval.via });
@@ -100,7 +83,6 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
       const data = { ...toEventFields(approval), definition, level, rule, binding, policyVersion, expiresAt };
       return note(caller, { type: "approval.requested", data });
     },
-    onProblem,
   });
 
   async function isRecorded(callId: string, type: NewEvent["type"]): Promise<boolean> {

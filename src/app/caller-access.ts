@@ -32,9 +32,8 @@ export function requireActor(policy: Policy, actor: string): CompiledActor {
   const known = policy.actors.get(actor);
   if (known !== undefined) return known;
   const near = findNearest(actor, policy.actors.keys());
-  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, {
-    hint: near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`,
-  });
+  const hint = near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`;
+  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, { hint });
 }
 
 type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };
@@ -174,11 +173,8 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     get(policy, caller, live) {
       requireActor(policy, caller.actor);
       if (caller.session === SYSTEM_SESSION) {
-        throw new QmError(
-          "invalid_arguments",
-          `the session ${SYSTEM_SESSION} is reserved for the system's own events`,
-          { hint: "Use another session." },
-        );
+        const message = `the session ${SYSTEM_SESSION} is reserved for the system's own events`;
+        throw new QmError("invalid_arguments", message, { hint: "Use another session." });
       }
       return findView(policy, caller, live);
     },

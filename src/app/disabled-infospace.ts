@@ -18,9 +18,8 @@ export function createDisabledInfospace(load: () => Promise<InfospaceService>): 
       store: async () => undefined,
       async storeStream(streamed) {
         await streamed.discard();
-        throw new QmError("invalid_output", "the action streams its result, and storing results is disabled", {
-          hint: "An operator can set infospace.enabled: true.",
-        });
+        const hint = "An operator can set infospace.enabled: true.";
+        throw new QmError("invalid_output", "the action streams its result, and storing results is disabled", { hint });
       },
     },
     lineage: noLineage,

@@ -49,10 +49,8 @@ export interface Discovery {
   close(): Promise<void>;
 }
 
-export type EmbeddingSearchOptions = Pick<
-  SemanticIndexOptions,
-  "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs"
->;
+type SharedKeys = "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs";
+export type EmbeddingSearchOptions = Pick<SemanticIndexOptions, SharedKeys>;
 
 /** `store` is for vectors, unless they have a file of their own. */
 export async function openDiscovery(options: {
@@ -69,14 +67,9 @@ export async function openDiscovery(options: {
   const store = ownStore ?? options.store;
   const embedder = chosen && "embedder" in chosen ? chosen.embedder : undefined;
   const unavailable = chosen && "unavailable" in chosen ? chosen : undefined;
-  const meaning = embedder && {
-    embedder,
-    store: store.vectors,
-    locks: store.locks,
-    runtime,
-    self: systemProcess,
-    queryLimitMs: settings.embedderTimeoutMs,
-  };
+  const { vectors, locks } = store;
+  const queryLimitMs = settings.embedderTimeoutMs;
+  const meaning = embedder && { embedder, store: vectors, locks, runtime, self: systemProcess, queryLimitMs };
   const semantic = meaning && (await createIndex(meaning));
   const search = createCatalogSearch({
     maxResults,
@@ -116,11 +109,8 @@ export async function openDiscovery(options: {
   return {
     isOn: enabled,
     async find(viewNow, request, signal) {
-      if (!enabled) {
-        throw new QmError("search_off", "search is switched off", {
-          hint: "Browse with list_actions. An operator can set search.enabled: true.",
-        });
-      }
+      const hint = "Browse with list_actions. An operator can set search.enabled: true.";
+      if (!enabled) throw new QmError("search_off", "search is switched off", { hint });
       const view = viewNow();
       const found = await search(view, request, signal);
       return dropHiddenHits(found, view, viewNow());
@@ -139,7 +129,7 @@ export async function openDiscovery(options: {
         throw new QmError("search_off", `no vectors can be made: ${reason}`, { hint });
       },
       async clear() {
-        const { rows } = await (semantic ?? store.vectors).clear();
+        const { rows } = await (semantic ?? vectors).clear();
         note({ type: "embeddings.cleared", data: { rows } });
         return { rows };
       },

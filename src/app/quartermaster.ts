@@ -134,15 +134,11 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
 }
 
 function exposeParts(parts: Parts): Quartermaster {
-  const { registry, backend, catalog, views, discovery, promptAids, approvals, ledger, router, anchors, record } =
-    parts;
+  const { registry, backend, catalog, views, discovery, promptAids, ledger, router, record } = parts;
   const { prune: _prune, close: _close, ...turns } = parts.turns;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
-  function listActorProblems(
-    { actors }: Policy,
-    checked: Iterable<CompiledActor> = actors.values(),
-  ): readonly string[] {
+  function listActorProblems({ actors }: Policy, checked: Iterable<CompiledActor> = actors.values()) {
     const { actions } = catalog.snapshot();
     return [...new Set([...checked].flatMap((actor) => findActorProblems(actor, [...actors.values()], actions)))];
   }
@@ -225,7 +221,7 @@ function exposeParts(parts: Parts): Quartermaster {
       requireNoProblems(listActorProblems(policy));
       parts.usePolicy(policy);
     },
-    approvals,
+    approvals: parts.approvals,
     turns,
     async replay(query, options = {}) {
       checkOptions(replaySchema, "query", query);
@@ -239,14 +235,13 @@ function exposeParts(parts: Parts): Quartermaster {
       routeEvent: (source, type, data, { caller, ...rest } = {}) =>
         router.routeEvent(source, type, data, { ...rest, ...(caller && { caller: parseCaller(caller) }) }),
     },
-    anchors,
+    anchors: parts.anchors,
     close: parts.close,
   };
 }
 
 function requireNoProblems(problems: readonly string[]): void {
   if (problems.length === 0) return;
-  throw new QmError("invalid_config", problems.join("; "), {
-    hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
-  });
+  const hint = "List existing names, or globs such as file__*. `qm list` shows the names.";
+  throw new QmError("invalid_config", problems.join("; "), { hint });
 }

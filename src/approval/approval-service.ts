@@ -182,9 +182,8 @@ export function toEventFields({ callId, id, action }: Approval) {
 }
 
 function createUnknownApprovalError(id: string): QmError {
-  return new QmError("not_found", `there is no approval ${quoteName(id)}`, {
-    hint: "It may belong to another caller, or have been removed long after its end.",
-  });
+  const hint = "It may belong to another caller, or have been removed long after its end.";
+  return new QmError("not_found", `there is no approval ${quoteName(id)}`, { hint });
 }
 
 function formatSettledReason({ state, answer }: Approval): string {
@@ -197,10 +196,8 @@ function createSettledError(approval: Approval): QmError {
   const details = { approval_id: id, state, ...(answer === undefined ? {} : { answer: { ...answer } }) };
   if (state === "expired") {
     const hint = "It was not run. If it is still wanted, its caller must call it again.";
-    return new QmError("approval_expired", `the approval has expired: ${answer?.reason ?? UNANSWERED}`, {
-      hint,
-      details,
-    });
+    const message = `the approval has expired: ${answer?.reason ?? UNANSWERED}`;
+    return new QmError("approval_expired", message, { hint, details });
   }
   const hint = "The first answer counts; yours changed nothing.";
   return new QmError("conflict", `this call was answered already: ${formatSettledReason(approval)}`, { hint, details });

@@ -37,10 +37,8 @@ function createUnknownActionError(view: View, asked: string): QmError {
     suggestions.length > 0
       ? "Use one of the suggestions, search for the name, or browse with list_actions."
       : "Search for the name, or browse with list_actions(category=[...]).";
-  return new QmError("unknown_action", `Unknown action ${quoteName(asked)}`, {
-    details: { reason, suggestions },
-    hint,
-  });
+  const message = `Unknown action ${quoteName(asked)}`;
+  return new QmError("unknown_action", message, { details: { reason, suggestions }, hint });
 }
 
 function findAliased(view: View, asked: string): readonly Action[] {

@@ -92,9 +92,8 @@ async function readText(path: string): Promise<string | undefined> {
 function insertServer(path: string, text: string, name: string, entry: JsonObject): string {
   const document = parseYamlText(text);
   if (document.hasIn(["servers", name])) {
-    throw new QmError("conflict", `${path} already has a server ${name}`, {
-      hint: `Choose another name, or run \`qm servers remove ${name}\` first.`,
-    });
+    const hint = `Choose another name, or run \`qm servers remove ${name}\` first.`;
+    throw new QmError("conflict", `${path} already has a server ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   if (!isMap(changed.contents)) changed.contents = changed.createNode({}) as never;
@@ -105,9 +104,8 @@ function insertServer(path: string, text: string, name: string, entry: JsonObjec
 function deleteServer(path: string, text: string, name: string): string {
   const document = parseYamlText(text);
   if (!document.hasIn(["servers", name])) {
-    throw new QmError("not_found", `${path} has no server ${name}`, {
-      hint: "`qm servers list` shows the configured servers.",
-    });
+    const hint = "`qm servers list` shows the configured servers.";
+    throw new QmError("not_found", `${path} has no server ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   const servers = changed.get("servers");

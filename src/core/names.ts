@@ -18,9 +18,8 @@ export const isEntry = (text: string): boolean =>
 
 export function assertCategory(text: string): string {
   if (isCategory(text)) return text;
-  throw new QmError("invalid_name", `${quoteName(String(text))} is not a category name`, {
-    hint: "A category is lower-case letters and digits, in parts joined by single '.', '_' or '-'.",
-  });
+  const hint = "A category is lower-case letters and digits, in parts joined by single '.', '_' or '-'.";
+  throw new QmError("invalid_name", `${quoteName(String(text))} is not a category name`, { hint });
 }
 
 /** Joins a category and an entry. Throws `invalid_name`, naming the wrong part and the allowed form. */

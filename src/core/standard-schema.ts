@@ -24,14 +24,11 @@ export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>)
       return rest as JsonSchema;
     }
   } catch (thrown) {
-    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, {
-      cause: thrown,
-      hint: "Leave out transforms, functions and custom types, or use JSON Schema.",
-    });
+    const hint = "Leave out transforms, functions and custom types, or use JSON Schema.";
+    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, { hint, cause: thrown });
   }
-  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot be converted to JSON Schema`, {
-    hint: "Use JSON Schema or a zod schema.",
-  });
+  const hint = "Use JSON Schema or a zod schema.";
+  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot be converted to JSON Schema`, { hint });
 }
 
 /** Validates with a Standard Schema before the handler: it may refine and transform beyond JSON Schema. */

@@ -27,9 +27,8 @@ export function createConcurrencyLimiter(limit: number, queue: number) {
         return createRelease();
       }
       if (waiting.size >= queue) {
-        throw new QmError("overloaded", `${limit} calls are running and ${queue} are waiting`, {
-          hint: "Try again when some have ended.",
-        });
+        const hint = "Try again when some have ended.";
+        throw new QmError("overloaded", `${limit} calls are running and ${queue} are waiting`, { hint });
       }
       return new Promise((resolve, reject) => {
         const enter = (): void => {

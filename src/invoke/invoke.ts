@@ -283,10 +283,9 @@ function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContex
 function requireSameCall({ id, binding, action, level }: Approval, now: string, decision: PolicyDecision): void {
   const isSameLevel = decision.kind !== "ask" || (decision.objection.level ?? "user") === level;
   if (binding === now && isSameLevel) return;
-  throw new QmError("approval_expired", `${action}, its arguments or the policy changed after the approval`, {
-    hint: "It was not run. Call it again if it is still wanted; a person is asked anew.",
-    details: { approval_id: id },
-  });
+  const message = `${action}, its arguments or the policy changed after the approval`;
+  const hint = "It was not run. Call it again if it is still wanted; a person is asked anew.";
+  throw new QmError("approval_expired", message, { hint, details: { approval_id: id } });
 }
 
 function tooLongToApproveError({ name }: Action, length: number): QmError {
@@ -295,10 +294,9 @@ function tooLongToApproveError({ name }: Action, length: number): QmError {
 }
 
 function unrecordedError(thrown: unknown): QmError {
-  return new QmError("unrecorded", `it ran, but its end could not be written: ${getErrorMessage(thrown)}`, {
-    cause: thrown,
-    hint: "Only the record is missing. Do not repeat the call; look at what it did.",
-  });
+  const message = `it ran, but its end could not be written: ${getErrorMessage(thrown)}`;
+  const hint = "Only the record is missing. Do not repeat the call; look at what it did.";
+  return new QmError("unrecorded", message, { hint, cause: thrown });
 }
 
 function refusalError({ layer, reason, unevaluated }: Objection): QmError {

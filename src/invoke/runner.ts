@@ -172,10 +172,9 @@ export function createPreviewer(): Previewer {
       return await action.preview(args, signal);
     } catch (thrown) {
       if (thrown instanceof QmError) throw thrown;
-      throw new QmError("action_failed", `the preview of ${action.name} failed: ${getErrorMessage(thrown)}`, {
-        cause: thrown,
-        hint: "Nobody was asked to approve it. Try again later.",
-      });
+      const message = `the preview of ${action.name} failed: ${getErrorMessage(thrown)}`;
+      const hint = "Nobody was asked to approve it. Try again later.";
+      throw new QmError("action_failed", message, { hint, cause: thrown });
     } finally {
       leave();
     }

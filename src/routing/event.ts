@@ -43,9 +43,8 @@ export function requireHostEvent(source: string, type: string): void {
     throw new QmError("invalid_arguments", `the ${what} of an event is text of 1 to ${EVENT_WORD_LIMIT} characters`);
   }
   if (!type.startsWith(TOOL_CALL) && !type.startsWith(TOOL_RESULT)) return;
-  throw new QmError("invalid_arguments", `only a call makes an event of type ${JSON.stringify(type)}`, {
-    hint: "Call the action with invoke(): it is decided on, runs, and its event is routed.",
-  });
+  const hint = "Call the action with invoke(): it is decided on, runs, and its event is routed.";
+  throw new QmError("invalid_arguments", `only a call makes an event of type ${JSON.stringify(type)}`, { hint });
 }
 
 /** A frozen copy, and its size in characters. Throws `invalid_arguments` if it is not JSON, `too_large` if it is too much. */
@@ -67,9 +66,8 @@ const notJsonError = (problem: string): QmError =>
   new QmError("invalid_arguments", `the data of an event must be JSON: ${problem}`);
 
 function tooLargeError(): QmError {
-  return new QmError("too_large", "the data of an event is too large, too deep, or holds itself", {
-    hint: "Send a reference to the data instead.",
-  });
+  const hint = "Send a reference to the data instead.";
+  return new QmError("too_large", "the data of an event is too large, too deep, or holds itself", { hint });
 }
 
 export type RoutingLedgerEvent = UnstampedEvent<"event.routed" | "call.retried">;

@@ -41,9 +41,8 @@ export async function openSurface(
 }
 
 function searchRequiredError(): QmError {
-  return new QmError("search_off", "the deferred surface needs search, and search is switched off", {
-    hint: "Set search.enabled: true, or choose another surface.",
-  });
+  const hint = "Set search.enabled: true, or choose another surface.";
+  return new QmError("search_off", "the deferred surface needs search, and search is switched off", { hint });
 }
 
 function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {

@@ -19,8 +19,7 @@ export async function loadOrCreateSecret<T extends string | Buffer>(
     if (secret.length < 32) throw new Error("it is too short");
     return secret;
   } catch (thrown) {
-    throw new QmError("store_failed", `cannot read the ${messages.what} in ${path}: ${getErrorMessage(thrown)}`, {
-      hint: messages.hint,
-    });
+    const message = `cannot read the ${messages.what} in ${path}: ${getErrorMessage(thrown)}`;
+    throw new QmError("store_failed", message, { hint: messages.hint });
   }
 }

@@ -132,18 +132,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   async function openServers(isReadOnly: boolean) {
     const { openWorkspaceServers } = await import("./servers.ts");
-    return openWorkspaceServers({
-      loaded,
-      cwd,
-      env,
-      runtime: systemRuntime,
-      storePath,
-      secrets,
-      isReadOnly,
-      tracer,
-      note: (event) => note(event),
-      onProblem,
-    });
+    const place = { loaded, cwd, env, storePath, secrets, tracer, runtime: systemRuntime };
+    return openWorkspaceServers({ ...place, isReadOnly, note: (event) => note(event), onProblem });
   }
 
   async function startQuartermaster(): Promise<Quartermaster> {
@@ -177,10 +167,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   async function applyConfig(next: LoadedConfig): Promise<void> {
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
-    const [before, after] = [loaded, next].map((each) =>
-      canonicalJson([each.config.providers.file, listProtectedPaths(each)]),
-    );
-    const nextFile = before === after ? file : createFileProvider(next, env, listProtectedPaths(next));
+    const describeFile = (of: LoadedConfig) => canonicalJson([of.config.providers.file, listProtectedPaths(of)]);
+    const nextFile =
+      describeFile(loaded) === describeFile(next) ? file : createFileProvider(next, env, listProtectedPaths(next));
     // There is no await until the policy is in force, so that no call comes between the two changes.
     const replaced = replaceProvider(file, nextFile);
     try {
@@ -191,9 +180,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       await Promise.allSettled([replaced, replaceProvider(nextFile, file)]);
       throw thrown;
     }
-    const later = restartSections.filter(
-      (each) => canonicalJson(loaded.config[each]) !== canonicalJson(next.config[each]),
-    );
+    const current = loaded.config;
+    const later = restartSections.filter((each) => canonicalJson(current[each]) !== canonicalJson(next.config[each]));
     loaded = next;
     file = nextFile;
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
@@ -251,7 +239,7 @@ const REFRESH_MS = 2_000;
 const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
 
 /** The sections that are read only at the start. */
-const restartSections = [
+const restartSections: readonly (keyof Config)[] = [
   "store",
   "limits",
   "ledger",
@@ -261,7 +249,7 @@ const restartSections = [
   "mcp",
   "gateway",
   "telemetry",
-] as const satisfies readonly (keyof Config)[];
+];
 
 async function openTracer({ telemetry }: Config): Promise<Tracer> {
   if (!telemetry.enabled) return silentTracer;
@@ -302,9 +290,8 @@ function listConfigPaths(folder: string): readonly string[] {
 
 /** The files of a store with those SQLite puts next to it, links followed, and its state folder if it has one. */
 function listStoreFiles(path: string): readonly string[] {
-  const files = [path, resolveRealPath(path)].flatMap((file) =>
-    ["", "-wal", "-shm", "-journal"].map((end) => file + end),
-  );
+  const ends = ["", "-wal", "-shm", "-journal"];
+  const files = [path, resolveRealPath(path)].flatMap((file) => ends.map((end) => file + end));
   return basename(dirname(path)) === STATE_FOLDER ? [dirname(path), ...files] : files;
 }
 
