@@ -158,8 +158,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   function findView(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
     const reached = live.filter((resource) => canReach(policy, caller, resource));
     const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
-    const make = (): View =>
-      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
+    const make = () => createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
     if (policy.visibility !== undefined || live.length > 0) return make();
     refreshBasis(policy);
     const dependsOnCaller = policy.rules.some(({ condition }) => condition.mentions.has("ctx"));

@@ -84,11 +84,7 @@ export function createApprovalService(options: {
     await note(approval.caller, { type: "approval.refused", data: { ...toEventFields(approval), by, via, reason } });
   }
 
-  async function requirePermission(
-    approval: Approval,
-    approver: Approver,
-    decision: ApprovalAnswer["decision"],
-  ): Promise<void> {
+  async function requirePermission(approval: Approval, approver: Approver, decision: ApprovalAnswer["decision"]) {
     const objection = checkApprover(settings(), approval, approver, decision);
     if (objection === undefined) return;
     await recordRefusal(approval, approver, objection);
@@ -174,8 +170,7 @@ function requireApprover(approver: unknown): void {
   throw createInvalidError("an approver must be {id, roles, via}");
 }
 
-const createInvalidError = (problem: string): QmError =>
-  new QmError("invalid_arguments", `${problem}; no answer was recorded`);
+const createInvalidError = (problem: string) => new QmError("invalid_arguments", `${problem}; no answer was recorded`);
 
 export function toEventFields({ callId, id, action }: Approval) {
   return { callId, approvalId: id, action };

@@ -127,10 +127,7 @@ export interface Approvals {
    * Waits until the call has run or cannot run any more, and returns its outcome; `waiting` after the timeout. The
    * outcome is then delivered: the same call is a new one. Throws `not_found`, also if `caller` does not own it.
    */
-  outcome(
-    id: string,
-    options?: { readonly caller?: Caller; readonly signal?: AbortSignal; readonly timeoutMs?: number },
-  ): Promise<Outcome>;
+  outcome(id: string, options?: { caller?: Caller; signal?: AbortSignal; timeoutMs?: number }): Promise<Outcome>;
   /** Like `outcome`, for an observer: not delivered to the caller, and with the data a model would see. */
   look(id: string, options?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<Outcome>;
   /** Runs one approved call, or all whose actions are known here. Returns how many ran. */

@@ -72,10 +72,7 @@ export interface TurnStore {
   /** Claims a turn that has not changed since it was read, and returns its memo. Undefined: it has changed. */
   claim(seen: StoredTurn, holder: LeaseHolder, at: Date): Promise<string | undefined>;
   /** Writes a turn that its holder has in this version. False: another process has taken it. */
-  write(
-    held: { readonly id: string; readonly holderId: string; readonly version: number },
-    change: TurnChange,
-  ): Promise<boolean>;
+  write(held: { id: string; holderId: string; version: number }, change: TurnChange): Promise<boolean>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
   prune(before: Date): Promise<number>;
 }

@@ -121,10 +121,7 @@ export function createToolRegistry(onRegistered: (action: Action) => void = () =
   };
 }
 
-function findClashes(
-  tool: Record<string, unknown>,
-  spellings: ReadonlyMap<string, Action>,
-): readonly RegistrationProblem[] {
+function findClashes(tool: Record<string, unknown>, spellings: ReadonlyMap<string, Action>) {
   const aliases: readonly unknown[] = Array.isArray(tool.aliases) ? tool.aliases : [];
   return [tool.name, ...aliases].flatMap((spelling, index) => {
     const other = typeof spelling === "string" ? spellings.get(spelling) : undefined;

@@ -49,14 +49,8 @@ export async function removeConfiguredServer(
   return { ...edit, before: before ?? edit.after };
 }
 
-type EditResult = ConfigEdit & { readonly before?: LoadedConfig; readonly after: LoadedConfig };
-
 /** Edits a file under a lock, so that two processes do not overwrite each other's changes. */
-async function editFile(
-  path: string,
-  options: ConfigEditOptions,
-  change: (text: string) => string,
-): Promise<EditResult> {
+async function editFile(path: string, options: ConfigEditOptions, change: (text: string) => string) {
   try {
     await mkdir(dirname(path), { recursive: true });
     // All links to a file share one lock.

@@ -73,10 +73,7 @@ export function parseConfig(
 export const hashConfig = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** Problems the schema cannot see. Reads the raw values, so that they are reported together with those of the schema. */
-function findRuleProblems(
-  yaml: YamlDocument,
-  compile: ParseConfigOptions["compileExpression"],
-): readonly ConfigProblem[] {
+function findRuleProblems(yaml: YamlDocument, compile: ParseConfigOptions["compileExpression"]) {
   const problems: ConfigProblem[] = [];
   const report = (at: KeyPath, message: string) =>
     problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });
@@ -119,11 +116,7 @@ function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] 
   return Object.entries(value).flatMap(([key, part]) => findReferences(part, [...at, key]));
 }
 
-function findMissingVariables(
-  references: readonly FoundReference[],
-  yaml: YamlDocument,
-  env: Environment,
-): readonly ConfigProblem[] {
+function findMissingVariables(references: readonly FoundReference[], yaml: YamlDocument, env: Environment) {
   const isMissing = ({ at, variable }: FoundReference) =>
     !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET_PREFIX);
   return references

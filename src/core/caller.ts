@@ -26,8 +26,7 @@ export const canShowForm = ({ elicitation }: JsonObject): boolean =>
   isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
 
 /** An abort reason for a call whose caller stops waiting without withdrawing the approval question. */
-export const createLeftOpenError = (why: string): QmError =>
-  new QmError("cancelled", why, { details: { left_open: true } });
+export const createLeftOpenError = (why: string) => new QmError("cancelled", why, { details: { left_open: true } });
 export const isLeftOpen = (reason: unknown): boolean => reason instanceof QmError && reason.details.left_open === true;
 
 /** The identity every decision, view and record is made for. */

@@ -86,8 +86,7 @@ const NOT_ASCII = /\P{ASCII}+/gu;
 const ASCII_TEXT = /^[\t\n\r\x20-\x7E]*$/;
 
 /** Untrusted text on one line, escaped so that no character is invisible and no two look the same. */
-export const toVisibleLine = (text: string): string =>
-  toVisibleText(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
+export const toVisibleLine = (text: string) => toVisibleText(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 
 /** Like `toVisibleLine`, but keeps line breaks and tabs. */
 export const toVisibleText = (text: string): string =>

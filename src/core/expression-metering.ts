@@ -167,8 +167,7 @@ function visitNodes(root: unknown, meter: (node: CheckedNode) => void, meterLoop
 
 const isNode = (part: object): part is CheckedNode => "op" in part && "meta" in part && "evaluate" in part;
 
-const measureLength = (value: unknown): number =>
-  typeof value === "string" || Array.isArray(value) ? value.length : 0;
+const measureLength = (value: unknown) => (typeof value === "string" || Array.isArray(value) ? value.length : 0);
 
 function measureDeepSize(value: object, limit: number): number {
   let size = 0;

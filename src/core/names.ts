@@ -11,8 +11,7 @@ export const NAME_LIMIT = 256;
 // The first `__` always ends the category, so every name has one reading. An entry may contain `__`.
 const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
 const ENTRY = /^[\p{L}\p{N}\p{M}_.:/@+~-]+$/u;
-export const isCategory = (text: string): boolean =>
-  typeof text === "string" && text.length <= 64 && CATEGORY.test(text);
+export const isCategory = (text: string) => typeof text === "string" && text.length <= 64 && CATEGORY.test(text);
 export const isEntry = (text: string): boolean =>
   text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
 

@@ -68,8 +68,7 @@ export interface WaitingApproval {
 
 export const getModelData = ({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown =>
   forModel === undefined ? data : forModel;
-export const isToolDenied = (outcome: Outcome): boolean =>
-  outcome.status === "refused" && outcome.error.code === "tool_denied";
+export const isToolDenied = (outcome: Outcome) => outcome.status === "refused" && outcome.error.code === "tool_denied";
 export const VALUE_LIMIT = 4096;
 
 export const formatResultValue = (data: unknown, limit = VALUE_LIMIT): string =>

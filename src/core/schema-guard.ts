@@ -26,8 +26,7 @@ export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   return schema as JsonSchema;
 }
 
-const describeKind = (raw: unknown): string =>
-  raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
+const describeKind = (raw: unknown) => (raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`);
 
 function toJsonText(raw: unknown): string | undefined {
   let isLarge: boolean;

@@ -29,7 +29,7 @@ export interface SchemaLocation {
 export type KeywordChecker = (
   checker: SchemaChecker,
   wanted: unknown,
-  place: SchemaLocation,
+  at: SchemaLocation,
   schema: SchemaObject,
 ) => void;
 

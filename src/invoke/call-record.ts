@@ -30,12 +30,7 @@ export interface CallRecord {
   filled(action: Action, from: readonly ResolvedReference[], args: unknown): void;
   repaired(action: Action, prepared: PreparedArguments): void;
   /** `approvalId`: of the approval that lets the call run. */
-  decided(
-    action: Action,
-    decision: PolicyDecision,
-    approvalId: string | undefined,
-    usage: BudgetUsage | undefined,
-  ): void;
+  decided(action: Action, decision: PolicyDecision, approvalId: string | undefined, use: BudgetUsage | undefined): void;
   suspended(approval: Approval): void;
   resumed(permit: ExecutionPermit): void;
   activated(action: Action, scope: ActivationScope): void;
@@ -155,10 +150,7 @@ const isUnknownAction = (outcome: Outcome): boolean =>
   "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
 
 /** The end of a call as the ledger has it. Without `result`, only that it ended. */
-export function summarizeEnd(
-  outcome: Exclude<Outcome, { readonly status: "waiting" }>,
-  result: CheckedResult | undefined,
-) {
+export function summarizeEnd(outcome: Exclude<Outcome, { status: "waiting" }>, result: CheckedResult | undefined) {
   const { status, action, ranAs } = outcome;
   const common = {
     status,

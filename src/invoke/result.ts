@@ -87,8 +87,7 @@ function isNotJson(data: unknown): boolean {
   return data instanceof Map || data instanceof Set || data instanceof Error || data instanceof WeakMap;
 }
 
-const describeKind = (data: unknown): string =>
-  typeof data === "object" ? (data?.constructor.name ?? "object") : typeof data;
+const describeKind = (data: unknown) => (typeof data === "object" ? (data?.constructor.name ?? "object") : typeof data);
 
 function invalidOutputError(action: Action, what: string, options: { details?: JsonObject; cause?: unknown } = {}) {
   const effect = hasSideEffects(action.effect) ? "; what it did is done" : "";

@@ -48,10 +48,7 @@ const PAGE = 500;
 const BROKEN_LIMIT = 20;
 
 /** Checks every chain while others write: heads read before must be reached, heads read after must not fall behind. */
-export async function verifyChains(
-  store: EventStore,
-  { session, against = [] }: VerifyOptions = {},
-): Promise<ChainReport> {
+export async function verifyChains(store: EventStore, { session, against = [] }: VerifyOptions = {}) {
   const chains = new Map<string, ChainCheck>();
   const getChain = (name: string): ChainCheck => {
     const chain = chains.get(name) ?? new ChainCheck(name);
@@ -154,5 +151,4 @@ class ChainCheck {
   }
 }
 
-const formatLines = (from: number, to: number): string =>
-  from === to ? `line ${from} is` : `lines ${from} to ${to} are`;
+const formatLines = (from: number, to: number) => (from === to ? `line ${from} is` : `lines ${from} to ${to} are`);

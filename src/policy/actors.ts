@@ -53,11 +53,7 @@ function findHidingRule(actors: Actors, action: Action, caller: Caller): string 
 }
 
 /** Why an actor cannot start: it lists an unknown tool, or another actor's specialist. `all`: the configured actors. */
-export function findActorProblems(
-  actor: CompiledActor,
-  all: readonly CompiledActor[],
-  actions: readonly Action[],
-): readonly string[] {
+export function findActorProblems(actor: CompiledActor, all: readonly CompiledActor[], actions: readonly Action[]) {
   const known = new Set(actions.flatMap(listSpellings));
   const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
   const shared = actions

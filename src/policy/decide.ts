@@ -61,12 +61,7 @@ export function listObjections(policy: Policy, question: PolicyQuestion) {
 const ALLOW: PolicyDecision = Object.freeze({ kind: "allow" });
 
 /** The stronger objection to the action and to the operation it runs. */
-function checkLayer(
-  policy: Policy,
-  layer: PolicyLayer,
-  question: PolicyQuestion,
-  budget: WorkBudget,
-): Objection | undefined {
+function checkLayer(policy: Policy, layer: PolicyLayer, question: PolicyQuestion, budget: WorkBudget) {
   const own = checkAction(policy, layer, question, budget);
   const { target } = question;
   if (target === undefined) return own;

@@ -138,12 +138,7 @@ function createHostEvents({ runtime, record, getRules, subscribers, tasks, getDe
   }
 
   return {
-    async routeEvent(
-      source: string,
-      type: string,
-      data: unknown,
-      { caller, signal }: RouteEventOptions = {},
-    ): Promise<RoutedEvent> {
+    async routeEvent(source: string, type: string, data: unknown, { caller, signal }: RouteEventOptions = {}) {
       tasks.requireOpen();
       requireHostEvent(source, type);
       if (signal?.aborted) throw cancelledError(type);

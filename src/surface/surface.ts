@@ -32,10 +32,7 @@ export interface SurfaceBackend {
     },
   ): void;
   /** Records the actions whose schemas a model was given. */
-  recordFetchedActions(
-    caller: Caller,
-    names: { readonly requested: readonly string[]; readonly returned: readonly string[] },
-  ): void;
+  recordFetchedActions(caller: Caller, names: { requested: string[]; returned: string[] }): void;
 }
 
 export interface SurfaceAnswer {

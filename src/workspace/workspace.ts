@@ -267,20 +267,13 @@ function createFileProvider(loaded: LoadedConfig, env: Environment, protect: rea
   const { enabled, readOnly } = loaded.config.providers.file;
   if (!enabled) return undefined;
   // In every folder: a configuration applies to every process that starts there.
-  const protectNames = [
-    CONFIG_FILE,
-    ...listLeftoverPatterns(CONFIG_FILE),
-    ...listLeftoverPatterns(basename(loaded.path ?? CONFIG_FILE)),
-  ];
+  const names = [CONFIG_FILE, basename(loaded.path ?? CONFIG_FILE)];
+  const protectNames = [CONFIG_FILE, ...names.flatMap(listLeftoverPatterns)];
   return fileProvider({ root: resolveFileRoot(loaded, env), readOnly, protect, protectNames });
 }
 
 /** Backups of a configuration, and what a crash leaves while it or the secrets are written. */
-const listLeftoverPatterns = (name: string): readonly string[] => [
-  `${name}.bak-*`,
-  `.${name}.*`,
-  `.${basename(getSecretsPath(""))}.*`,
-];
+const listLeftoverPatterns = (name: string) => [`${name}.bak-*`, `.${name}.*`, `.${basename(getSecretsPath(""))}.*`];
 
 /** All places where a configuration is searched: one created nearer than the present one would replace it. */
 function listConfigPaths(folder: string): readonly string[] {

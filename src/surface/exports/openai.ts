@@ -87,11 +87,7 @@ interface FunctionCall {
 
 type ResponsesCall = OpenAiResponsesItem & FunctionCall & { readonly call_id: string };
 
-async function runFunctionCall(
-  surface: Surface,
-  { name, arguments: text }: FunctionCall,
-  signal: AbortSignal | undefined,
-) {
+async function runFunctionCall(surface: Surface, { name, arguments: text }: FunctionCall, signal?: AbortSignal) {
   const { args, problem } = readArguments(text);
   const answered = await surface.call(name, args, signal);
   return problem === undefined ? answered.text : `The arguments are not JSON: ${problem}\n${answered.text}`;

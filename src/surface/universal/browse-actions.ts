@@ -111,11 +111,7 @@ export const listActionsTool: SurfaceTool = cloneFrozen({
 });
 
 /** One page of the visible actions. The first has the search hint. Throws `unknown_category` with the valid ones. */
-export function listActions(
-  view: View,
-  { category = [], filter = "", ...query }: ListQuery,
-  searchHint?: string,
-): ActionList {
+export function listActions(view: View, { category = [], filter = "", ...query }: ListQuery, searchHint?: string) {
   const offset = Math.max(0, Math.trunc(query.offset ?? 0));
   const limit = Math.max(1, Math.trunc(query.limit ?? PAGE_SIZE));
   const pool = category.length === 0 ? view.actions() : selectCategories(view, category);
