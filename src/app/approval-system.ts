@@ -169,10 +169,7 @@ function followApprovals(
   };
 }
 
-/**
- * Why an approval may not run although its row says approved: the ledger has no approval of this call, or its end. A row
- * can be edited by anyone who can write the store; an event is hashed into the chain of its session.
- */
+/** Why an approved row may not run: anyone who can write the store can edit a row, but not the hashed ledger. */
 async function findLedgerObjection(ledger: Pick<Ledger, "read">, approval: Approval): Promise<string | undefined> {
   const { id, callId, binding, answer } = approval;
   const about = async (type: EventType) =>

@@ -47,10 +47,7 @@ export function watchDecisions(getBasis: () => DecisionBasis): () => Promise<rea
   return () => findOpenedActions(before, getBasis());
 }
 
-/**
- * Decides about each pair of actor and action under both policies. New actions and actors are not compared. Compares a
- * bounded number of pairs and lets other work run in between.
- */
+/** Compares the decisions on known actors and actions, a bounded number, and lets other work run in between. */
 async function findOpenedActions(before: DecisionBasis, after: DecisionBasis): Promise<readonly string[]> {
   const found: string[] = [];
   let compared = 0;
@@ -86,10 +83,7 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
 const VIEW_LIMIT = 128;
 
 interface Views {
-  /**
-   * The actions a caller may use. With `live`, these resources are in it too, and the view is for this caller alone.
-   * Throws `unknown_actor`, and `invalid_arguments` for the system's own session.
-   */
+  /** The caller's actions and `live`. Throws `unknown_actor`, and `invalid_arguments` for the system's session. */
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */

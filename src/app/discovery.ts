@@ -36,10 +36,7 @@ export interface Embeddings {
 
 export interface Discovery {
   readonly isOn: boolean;
-  /**
-   * Searches the actions in a view. Drops hits that the view no longer has when the search ends. Rejects with
-   * `search_off` if search is disabled.
-   */
+  /** Drops hits that the view no longer has when the search ends. Rejects with `search_off` if disabled. */
   find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
   /** A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. */
   hint(): string | undefined;

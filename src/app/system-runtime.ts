@@ -40,10 +40,7 @@ export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
   },
 };
 
-/**
- * Turns a random UUID into one of version 7. It starts with the time, so that new rows are neighbours in an index; purely
- * random ids would touch another page with every row.
- */
+/** A version 7 UUID starts with the time, so that new rows are neighbours in an index. */
 export function toTimeOrderedId(random: string, ms: number): string {
   const time = ms.toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15)}`;

@@ -123,10 +123,7 @@ export interface Approvals {
   answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<ApprovalView>;
   /** Withdraws a call that has not started, for its caller. Throws as `answer` does. */
   withdraw(id: string, caller: Caller, reason?: string): Promise<ApprovalView>;
-  /**
-   * Waits until the call has run or cannot run any more, and returns its outcome; `waiting` after the timeout. The
-   * outcome is then delivered: the same call is a new one. Throws `not_found`, also if `caller` does not own it.
-   */
+  /** Delivers the outcome of a call, or `waiting` at the timeout. Throws `not_found`, also for other callers. */
   outcome(id: string, options?: { caller?: Caller; signal?: AbortSignal; timeoutMs?: number }): Promise<Outcome>;
   /** Like `outcome`, for an observer: not delivered to the caller, and with the data a model would see. */
   look(id: string, options?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<Outcome>;

@@ -60,10 +60,7 @@ interface ResourceDeclaration extends CommonDeclaration {
   readonly transform: ArgumentTransform;
 }
 
-/**
- * Declares a resource: invoking it runs `target` with the transformed arguments. The catalog fills in the target's schema,
- * effect, approval and handler, so that a resource cannot promise what its operation does not do.
- */
+/** Declares a resource. The catalog fills in the target's schema, effect, approval and handler. */
 export const defineResource = (category: string, { entry, target, transform, ...rest }: ResourceDeclaration): Action =>
   Object.freeze({
     ...DEFAULTS,

@@ -12,10 +12,7 @@ export interface ResolvedAction {
   readonly how: "exact" | "alias" | "respelled";
 }
 
-/**
- * Finds the action a caller means, among those the caller may see. Throws `unknown_action` when there is none or more than
- * one. A hidden action and a missing one give the same answer.
- */
+/** Finds the one visible action a caller means. Throws `unknown_action`, the same for hidden and missing ones. */
 export function resolveAction(view: View, asked: string): ResolvedAction {
   const exact = view.get(asked);
   if (exact !== undefined) return { action: exact, how: "exact" };

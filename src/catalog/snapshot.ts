@@ -95,10 +95,7 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
   };
 }
 
-/**
- * Gives a resource the schema, effect, approval and handler of its target: invoking `rag_corpus__meetings` invokes the
- * recall operation with the source filled in.
- */
+/** Gives a resource its target's schema, effect, approval and handler, with the source filled in. */
 function linkResource(resource: Action, target: Action): Action {
   const { transform } = resource.canonical ?? { transform: {} };
   const { effect, idempotent, outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens } = target;

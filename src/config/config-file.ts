@@ -14,10 +14,7 @@ export interface LoadConfigOptions extends ParseConfigOptions {
   readonly readFile?: ReadConfigFile;
 }
 
-/**
- * Loads the file at `path`, or the one `findConfig` finds, or the defaults if there is none. Throws `invalid_config` with
- * every problem of the file at once; `details.problems` has them as data.
- */
+/** Loads `path`, the file `findConfig` finds, or the defaults. Throws `invalid_config` with `details.problems`. */
 export async function loadConfig(path: string | undefined, options: LoadConfigOptions): Promise<LoadedConfig> {
   const found = path === undefined ? await findConfig(options.cwd) : resolve(options.cwd, path);
   if (found !== undefined) return parseConfig(await readConfig(found, options.readFile), found, options);

@@ -19,10 +19,7 @@ interface ConfigEdit {
   readonly backup?: string;
 }
 
-/**
- * Adds servers to a configuration file, which is created if necessary. Comments and order of the rest stay. Throws
- * `conflict` if a name is taken and `invalid_config` if the result would not be valid, and then writes nothing.
- */
+/** Keeps comments and order. Throws `conflict` for a taken name, `invalid_config`, and then writes nothing. */
 export async function addConfiguredServers(
   path: string,
   servers: Readonly<Record<string, JsonObject>>,

@@ -5,10 +5,7 @@ import { findReferenceProblem, hasReferenceSyntax } from "./references.ts";
 /** Schemas whose key in the file is not the option's name in snake_case. */
 export const fileKeys = z.registry<{ readonly key: string }>();
 
-/**
- * Text schemas that take `${env:NAME}` and `${secret:NAME}`. All other texts refuse them: nothing would fill them.
- * `isChecked`: the schema itself says what is wrong with a reference.
- */
+/** Text schemas that take references; all others refuse them. `isChecked`: the schema itself reports bad ones. */
 export const referenceTexts = z.registry<{ readonly isChecked: boolean }>();
 const ISSUE_LIMIT = 100;
 type Path = readonly PropertyKey[];
@@ -16,10 +13,7 @@ type ParsedFile<T> =
   | { readonly success: true; readonly data: T }
   | { readonly success: false; readonly issues: readonly z.core.$ZodIssue[] };
 
-/**
- * Checks a value as the file has it: keys in snake_case, texts with references. The data has the keys of the schema, the
- * paths of the issues those of the file.
- */
+/** Checks a value with the file's snake_case keys. The data has the schema's keys, issues those of the file. */
 export function parseFileValue<S extends z.ZodType>(
   schema: S,
   value: unknown,

@@ -1,10 +1,7 @@
 import { canonicalJson, getOwn } from "../core/json.ts";
 import type { Config } from "./schema.ts";
 
-/**
- * Lists what the new configuration allows and the old one did not, one sentence each. Reports every changed condition,
- * because it cannot be decided in general which of two conditions holds more often.
- */
+/** What the new configuration newly allows. Lists every changed condition: they cannot be compared in general. */
 export function findLooserSettings(before: Config, after: Config): readonly string[] {
   return [
     ...comparePolicy(before.policy, after.policy),

@@ -18,10 +18,7 @@ import { type Config, configSchema } from "./schema.ts";
 import { readYaml, type YamlDocument } from "./yaml.ts";
 
 export interface ParseConfigOptions {
-  /**
-   * The variables to check references against now. Absent: references are checked where they are used, as those in
-   * `secrets`, `servers`, `gateway` and `approvals` and those to stored secrets always are.
-   */
+  /** Checks references now. Absent, and always for secrets, servers, gateway, approvals: where they are used. */
   readonly env?: Environment;
   /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are not checked. */
   readonly compileExpression?: (text: string) => unknown;

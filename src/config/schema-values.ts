@@ -2,10 +2,7 @@ import { z } from "zod";
 import { DURATION_PATTERN, type Duration, parseDuration } from "../core/runtime.ts";
 import { referenceTexts } from "./file-keys.ts";
 
-/**
- * The type of options that a schema stands for: read-only, and an option that is left out is absent, not `undefined`.
- * Parsing keeps that promise, because YAML has no `undefined`.
- */
+/** Read-only options of a schema. An option left out is absent, not `undefined`: YAML has no `undefined`. */
 export type Options<T> = T extends (...args: never[]) => unknown
   ? T
   : T extends readonly (infer Item)[]

@@ -84,10 +84,7 @@ export const readinesses = ["ready", "needs_login", "not_started", "quarantined"
 /** Whether a permitted action can be used right now, or what a person must do first. */
 export type Readiness = (typeof readinesses)[number];
 
-/**
- * How the arguments of a resource become those of its operation, applied by `transformArgs`. The caller may not give
- * `set` fields; `"$entry"` in their values stands for the resource's entry. `wrap` puts the caller's arguments under one field.
- */
+/** The caller may not give `set` fields; `"$entry"` there is the entry. `wrap` puts arguments under one field. */
 export type ArgumentTransform = { readonly set?: JsonObject; readonly wrap?: string };
 
 /** Only callers that match every field may see the action. The empty string matches a caller without the field. */
@@ -117,10 +114,7 @@ export interface Action {
   readonly madeFrom?: ActionProvenance;
   /** Whether tokens in its arguments stay tokens, because the action shows them to the model again. */
   readonly keepsTokens?: boolean;
-  /**
-   * Arguments that are handles themselves: `{"$from": "note__12"}` there means `note__12`, not its content. `notes[]` is one
-   * handle or a list of them, and nothing in it is read from data.
-   */
+  /** Arguments where `{"$from": "note__12"}` means the handle itself. `notes[]`: one handle or a list of them. */
   readonly handleArguments?: readonly string[];
   /** Arguments brought into one spelling first, so that rules, approvals, the ledger and the handler see the same. */
   readonly normalize?: ArgumentForms;

@@ -21,10 +21,7 @@ const WORD = /[\p{L}\p{M}]+/gu;
 export const isDisguised = (word: string): boolean =>
   OTHER_SCRIPT.test(word) && /[a-z]/i.test(word) && Array.from(word).some((letter) => LATIN.has(letter));
 
-/**
- * Whether a reader would take a word for a Latin one: it mixes scripts, or has only look-alikes. Words of look-alikes are
- * ordinary only beside words of their own script: a caller could plant one foreign letter elsewhere in the text.
- */
+/** Also a word of look-alikes alone, unless beside words of its script: one planted letter must not excuse it. */
 const looksLatin = (word: string, at: number, text: string): boolean =>
   isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, text));
 const ALIKE = new RegExp(`^[${[...LATIN.keys()].join("")}]+$`);

@@ -7,10 +7,7 @@ const WRAPPERS = new Set(["args", "arguments", "input", "parameters", "params", 
 const REPAIR_DEPTH = 16;
 const RESPELLED_FIELD_LIMIT = 200;
 
-/**
- * Fixes plain slips of a model: JSON in a string, a second wrapping, numbers and booleans as strings, one item instead of a
- * list, a key in another case. The caller validates the result, so a repair cannot let anything through.
- */
+/** Fixes plain slips of a model. The caller validates the result, so a repair cannot let anything through. */
 export function repairToSchema(schema: JsonSchema, given: unknown) {
   const repairs: string[] = [];
   const unwrapped = unwrap(schema, given, repairs);

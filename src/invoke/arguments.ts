@@ -38,10 +38,7 @@ const FILLED_ARGUMENT_LIMIT = 16 * 1024 * 1024;
 const DEPTH_LIMIT = 256;
 const LONG_ARGUMENT_SIZE = 64 * 1024;
 
-/**
- * Checks arguments against the schema and normalizes them. Repairs them if they do not fit or have unknown fields. Throws
- * `invalid_arguments` with the problems, the schema and a minimal example.
- */
+/** Validates, normalizes, and repairs if needed. Throws `invalid_arguments` with the schema and an example. */
 export function prepareArguments(action: ArgumentSpec, own: ArgumentCopy): PreparedArguments {
   const { args, repairs } = repairArguments(action, own);
   const normal = normalizeArguments(action, args);

@@ -36,10 +36,7 @@ export interface CallRecord {
   activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is durable. */
   flush(): Promise<void>;
-  /**
-   * Writes the end and resolves when the whole call is durable. `askedAs`: the call that first asked for the same
-   * approval; if it is another call, its end is written too.
-   */
+  /** Resolves when the call is durable. `askedAs`: another call that asked first for the approval ends too. */
   ended(outcome: Outcome, result: CheckedResult | undefined, askedAs?: string): Promise<void>;
 }
 

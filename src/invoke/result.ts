@@ -95,10 +95,7 @@ function invalidOutputError(action: Action, what: string, options: { details?: J
   return new QmError("invalid_output", `${action.name} ran, but its result ${what}`, { ...options, hint });
 }
 
-/**
- * Stores a result that is too long to show as a note or a collection. A handler that made the call gets it whole. A failure
- * to store is only reported: the call has run.
- */
+/** Stores a result too long to show, except for handlers. A failure is only reported: the call has run. */
 export async function storeLongResult(
   { resultStore, valueLimit, onProblem }: Pick<InvokePipeline, "resultStore" | "valueLimit" | "onProblem">,
   { id: callId, caller, inside, keep }: ActionCall,

@@ -29,10 +29,7 @@ export interface RunContext
 }
 
 export interface Runner {
-  /**
-   * Throws `timed_out`, `cancelled`, `overloaded`, or `action_failed` with what the handler threw. A handler that ignores
-   * its signal keeps its slot until it ends, so that hanging handlers cannot pile up.
-   */
+  /** Throws `timed_out`, `cancelled`, `overloaded` or `action_failed`. A hanging handler keeps its slot. */
   run(
     action: Action,
     args: JsonObject,
@@ -151,10 +148,7 @@ export function startDeadline(ms: number, onLate: () => void) {
   };
 }
 
-/**
- * Tells the person who is asked to approve a call what it would do. Undefined: the arguments say it all. Rejects when the
- * preview fails, because a person must not approve what they cannot see.
- */
+/** Undefined: the arguments say it all. Rejects on failure: a person must not approve what they cannot see. */
 export type Previewer = (action: Action, args: JsonObject, signal?: AbortSignal) => Promise<string | undefined>;
 const PREVIEW_TIMEOUT_MS = 10_000;
 /** Low, because previews may look things up before a person has approved anything. */

@@ -6,10 +6,7 @@ export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
 
 export interface UsageStore {
   read(keys: readonly string[]): Promise<BudgetUsage>;
-  /**
-   * Adds one call to every account, or to none if one has reached its `maxCalls`, and answers its key. Atomic across
-   * processes, so that parallel calls cannot pass the limit together.
-   */
+  /** Adds one call to every account, or to none and answers the full one's key. Atomic across processes. */
   charge(
     entries: readonly { readonly key: string; readonly maxCalls?: number }[],
   ): Promise<{ readonly ok: true } | { readonly ok: false; readonly key: string }>;

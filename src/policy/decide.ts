@@ -25,10 +25,7 @@ export type PolicyDecision =
   | { readonly kind: "allow" }
   | { readonly kind: "ask" | "deny"; readonly hidden: boolean; readonly objection: Objection };
 
-/**
- * Decides whether the caller may use the action with these arguments. Listing, search, description, suggestion, activation
- * and invocation all ask here and nowhere else. No I/O, no clock.
- */
+/** The one place where listing, search, suggestion, activation and invocation are decided. No I/O, no clock. */
 export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision {
   let strongest: Objection | undefined;
   // All rules share one work budget, so that many rules cannot block the process longer than one.

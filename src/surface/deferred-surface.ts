@@ -153,10 +153,7 @@ function suggestNextStep({ elsewhere = [] }: CatalogSearchResult): string {
 /** Always listed: they reveal only what the caller may see. */
 const discoveryTools: readonly SurfaceTool[] = Object.freeze([toolGetTool, toolSearchTool]);
 
-/**
- * Two tools that find others, the always loaded actions, then activated ones in the order of their first call. New tools
- * come last, so that the prompt before them stays the same.
- */
+/** Discovery tools, always loaded actions, then activated ones: new tools come last to keep the prompt prefix. */
 export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, activation: Activation): Surface {
   const lookUp = createLookUp(backend, caller, "deferred");
   const { getLoading } = activation;

@@ -102,10 +102,7 @@ export interface ActionCandidate {
   readonly state?: Exclude<Readiness, "ready">;
 }
 
-/**
- * Formats hits and the notes after them as lines within a token budget. Shortens summaries and signatures first, then
- * leaves out and counts the last hits.
- */
+/** Fits a token budget: shortens summaries and signatures first, then leaves out and counts the last hits. */
 export function formatHits(
   hits: readonly Hit[],
   after: readonly string[] = [],

@@ -55,10 +55,7 @@ export interface SurfaceTool {
   readonly effect?: Effect;
 }
 
-/**
- * The tools that one caller's model sees, and how its tool calls are answered. The list is sorted and byte-stable for the
- * same view, so that a provider's prompt cache stays valid.
- */
+/** One caller's tools, sorted and byte-stable for the same view, so that prompt caches stay valid. */
 export interface Surface {
   readonly kind: Exclude<SurfaceKind, "auto">;
   readonly tools: readonly SurfaceTool[];

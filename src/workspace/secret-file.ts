@@ -4,10 +4,7 @@ import { readFile } from "node:fs/promises";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { createFileOnce } from "../files/safe-files.ts";
 
-/**
- * Reads a secret from a file that only its owner can read, and creates it if it is missing. Processes that create it at
- * the same time get the same secret. Throws `store_failed` if `decode` gives fewer than 32 bytes or characters.
- */
+/** Reads or creates an owner-only file; racing processes agree. `store_failed`: fewer than 32 bytes decoded. */
 export async function loadOrCreateSecret<T extends string | Buffer>(
   path: string,
   decode: (text: string) => T,

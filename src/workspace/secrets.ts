@@ -99,10 +99,7 @@ export function listReferencedSecrets({ references }: LoadedConfig): readonly st
 type StoredSecrets = Readonly<Record<string, string>>;
 type NamedSecret = Exclude<KnownSecret, string>;
 
-/**
- * Lists the secrets to redact. Each call checks the file, because any process may store a secret or renew a login. If
- * the file cannot be read, that is reported and its former secrets stay redacted.
- */
+/** The secrets to redact, read anew each time. If the file is unreadable, its former ones stay redacted. */
 export function createSecretLister(
   env: Environment,
   path: string,

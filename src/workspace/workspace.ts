@@ -201,10 +201,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     else quartermaster.catalog.provide(to);
   }
 
-  /**
-   * The files that actions must not write, because a caller that can write them is not bound by the policy or the
-   * ledger. The store in use stays protected when the file names another one for the next start.
-   */
+  /** Files that actions must not write, or callers could escape policy and ledger. Includes the store in use. */
   function listProtectedPaths(from: LoadedConfig): readonly string[] {
     const stores = [storePath, resolveStorePath(from, env)];
     const indexes = [resolveIndexPath(loaded, env), resolveIndexPath(from, env)].filter((each) => each !== undefined);

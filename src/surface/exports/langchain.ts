@@ -22,10 +22,7 @@ export const toLangChainTools = (surface: Surface): StructuredTool[] =>
       }),
   );
 
-/**
- * Skips LangChain's own check of arguments, so that the surface checks them: it tells the model the schema and an example,
- * records the call, and runs foreign patterns in bounded time.
- */
+/** Skips LangChain's check: the surface tells the schema, records the call and runs patterns in bounded time. */
 class SurfaceStructuredTool extends DynamicStructuredTool<ExportedSchema> {
   override call: DynamicStructuredTool<ExportedSchema>["call"] = (...given) => {
     const unchecked = Object.create(this, { schema: { value: {} } });
