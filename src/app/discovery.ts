@@ -189,12 +189,8 @@ export function createPromptAids(parts: {
       const surface = surfaceOf(caller);
       const loadingOf = createLoadingResolver(surface);
       const isFiltered = surface.kind === "deferred" && !hints.includeAlwaysLoaded;
-      const request = {
-        query,
-        limit: hints.topK,
-        type: hints.searchType,
-        accepts: isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined,
-      };
+      const accepts = isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined;
+      const request = { query, limit: hints.topK, type: hints.searchType, accepts };
       const found = await discovery.find(() => viewOf(caller), omitUndefined(request));
       const { requested, effective } = found;
       const data = { query, requested, effective, actions: found.hits.map(({ action }) => action.name) };
@@ -208,11 +204,9 @@ export function createPromptAids(parts: {
     },
     /** The enabled blocks, the one that changes less first. */
     async blocks(query: string, caller: Caller): Promise<string> {
-      const blocks = [
-        directory.enabled ? aids.directory(caller).text : "",
-        hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "",
-      ];
-      return blocks.filter((block) => block !== "").join("\n\n");
+      const listed = directory.enabled ? aids.directory(caller).text : "";
+      const hinted = hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "";
+      return [listed, hinted].filter((block) => block !== "").join("\n\n");
     },
   };
   return aids;

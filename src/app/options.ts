@@ -88,6 +88,8 @@ export interface InvokeOptions {
 const texts = z.array(z.string());
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
 const text = z.string().min(1).optional();
+const dimensions = z.int().min(1).optional();
+const anyObject = z.looseObject({});
 const embedder = z.union([
   z.looseObject({ fingerprint: z.string().min(1), embed: callback }),
   z.strictObject({
@@ -95,7 +97,7 @@ const embedder = z.union([
     baseUrl: text,
     model: text,
     apiKey: text,
-    dimensions: z.int().min(1).optional(),
+    dimensions,
   }),
   z.strictObject({ class: z.literal("local-mini"), modelPath: text }),
   z.strictObject({ class: z.literal("null") }),
@@ -185,7 +187,7 @@ export const invokeSchema = z.strictObject({
   dialogue: z
     .looseObject({
       owner: z.string().min(1),
-      capabilities: z.looseObject({}),
+      capabilities: anyObject,
       progress: callback,
       log: callback,
       ask: callback,
@@ -196,12 +198,9 @@ export const invokeSchema = z.strictObject({
   keep: z.boolean().optional(),
 });
 
-export const listSchema = z.strictObject({
-  category: texts.optional(),
-  filter: z.string().optional(),
-  offset: z.number().optional(),
-  limit: z.number().optional(),
-});
+const word = z.string().optional();
+const amount = z.number().optional();
+export const listSchema = z.strictObject({ category: texts.optional(), filter: word, offset: amount, limit: amount });
 
 export const querySchema = z.string();
 export const replaySchema = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });

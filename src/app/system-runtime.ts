@@ -20,11 +20,8 @@ export function readPackageInfo(): {
   return JSON.parse(readFileSync(join(findPackageFolder(), "package.json"), "utf8"));
 }
 
-export const systemRuntime: Runtime = {
-  now: () => new Date(),
-  elapsed: () => performance.now(),
-  newId: () => toTimeOrderedId(randomUUID(), Date.now()),
-};
+const newId = () => toTimeOrderedId(randomUUID(), Date.now());
+export const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId };
 
 export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
   pid: process.pid,

@@ -86,13 +86,9 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     isNeeded: () => isSettled && canAsk(policy, catalog.snapshot().actions),
     canAskByArguments: () => policy.rules.some(({ effect, aboutArgs }) => effect === "ask" && aboutArgs),
   });
-  const discovery = await openDiscovery({
-    settings: options.search,
-    runtime,
-    store,
-    actions: () => catalog.snapshot().actions,
-    note: (event) => void record(undefined, event),
-  });
+  const actions = () => catalog.snapshot().actions;
+  const note = (event: UnstampedEvent) => void record(undefined, event);
+  const discovery = await openDiscovery({ settings: options.search, runtime, store, actions, note });
   const infospaceOptions: InfospaceServiceOptions = {
     ...base,
     settings: options.infospace,

@@ -15,12 +15,8 @@ export function toElicitation(approval: ApprovalView): AskedQuestion | { readonl
   if (preview !== undefined) lines.push("What it would do:", `  ${toVisibleText(preview).replaceAll("\n", "\n  ")}`);
   const message = [...lines, ...warnings.map((warning) => `Careful: it ${warning}`)].join("\n");
   if (message.length > MESSAGE_LIMIT) return { unfit: "it is too long to be shown in full" };
-  const decision = {
-    type: "string",
-    title: "Your decision",
-    enum: ["approve", "deny"],
-    description: "approve: exactly this call runs, once. deny: it does not run.",
-  };
+  const description = "approve: exactly this call runs, once. deny: it does not run.";
+  const decision = { type: "string", title: "Your decision", enum: ["approve", "deny"], description };
   const properties = { decision, reason: { type: "string", title: "Why", maxLength: REASON_LIMIT } };
   const requestedSchema = { type: "object", properties, required: ["decision"] };
   return { method: "elicitation/create", params: { mode: "form", message, requestedSchema } };

@@ -25,14 +25,7 @@ const LEASE_MS = 20_000;
 const STORED_RESULT_LIMIT = 4 * 1024 * 1024;
 
 /** Errors that say nothing about the call itself, so that it can run later. */
-const TRANSIENT_CODES: ReadonlySet<string> = new Set([
-  "cancelled",
-  "internal",
-  "ledger_failed",
-  "overloaded",
-  "store_failed",
-  "timed_out",
-]);
+const TRANSIENT_CODES = new Set(["cancelled", "internal", "ledger_failed", "overloaded", "store_failed", "timed_out"]);
 
 export function createPermitService(options: {
   readonly store: ApprovalStore;

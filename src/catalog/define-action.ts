@@ -19,16 +19,8 @@ interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
     Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "readiness">> {}
 
-type OptionalField =
-  | "examples"
-  | "idempotent"
-  | "timeoutMs"
-  | "concurrency"
-  | "requiresApproval"
-  | "handleArguments"
-  | "normalize"
-  | "serves"
-  | "preview";
+type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "requiresApproval";
+type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview";
 
 interface ActionDeclaration<Schema extends InputSchema>
   extends CommonDeclaration,

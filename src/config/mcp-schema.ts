@@ -125,15 +125,9 @@ export const serverSchema = z
     error: "has both `command`, for a local server, and `url`, for a remote one",
   })
   .superRefine((server, context) => {
-    const foreign = server.url === undefined ? (["oauth"] as const) : (["cwd"] as const);
-    for (const key of foreign) {
-      if (server[key] !== undefined)
-        context.addIssue({
-          code: "custom",
-          path: [key],
-          message: `has no effect ${server.url === undefined ? "without" : "with"} \`url\``,
-        });
-    }
+    const key = server.url === undefined ? "oauth" : "cwd";
+    const message = `has no effect ${server.url === undefined ? "without" : "with"} \`url\``;
+    if (server[key] !== undefined) context.addIssue({ code: "custom", path: [key], message });
   });
 
 export const serversSchema = z

@@ -85,12 +85,8 @@ function readText(text: string): YamlDocument {
     problems.push({ key: formatKeyPath(path), message, ...toPosition(getStart(node) ?? 0) });
   };
   const value = problems.length === 0 ? toPlainValue(root, [], report) : undefined;
-  return {
-    value,
-    problems,
-    locateValue: (path) => toPosition(findOffset(root, path, "value")),
-    locateKey: (path) => toPosition(findOffset(root, path, "key")),
-  };
+  const locate = (part: "value" | "key") => (path: KeyPath) => toPosition(findOffset(root, path, part));
+  return { value, problems, locateValue: locate("value"), locateKey: locate("key") };
 }
 
 function isDeeperThan(limit: number, tokens: readonly CST.Token[]): boolean {

@@ -26,12 +26,7 @@ export interface SchemaLocation {
 }
 
 /** Reports mismatches. `wanted` is the keyword's value from an untrusted schema, so it may be anything. */
-export type KeywordChecker = (
-  checker: SchemaChecker,
-  wanted: unknown,
-  at: SchemaLocation,
-  schema: SchemaObject,
-) => void;
+export type KeywordChecker = (check: SchemaChecker, wanted: unknown, at: SchemaLocation, schema: SchemaObject) => void;
 
 export type KeywordCheckers = Readonly<Record<string, KeywordChecker>>;
 const MISMATCH_LIMIT = 8;

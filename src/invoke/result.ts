@@ -114,10 +114,8 @@ export async function storeLongResult(
 
 /** The beginning of a result that there is no room to store. Says why, or the model would call again. */
 function cutResult(result: CheckedResult, { message, hint = "" }: QmError, limit: number): CheckedResult {
-  const facts = {
-    not_kept: `The call is done. Its result is too long to be shown and was not stored: ${message}.`,
-    hint,
-  };
+  const not_kept = `The call is done. Its result is too long to be shown and was not stored: ${message}.`;
+  const facts = { not_kept, hint };
   const room = limit - JSON.stringify(facts).length - `,"result":`.length;
   const { value } = fitJson((result.forModel ?? result.data) as Json, room);
   return { ...result, forModel: { ...facts, result: value } };

@@ -79,6 +79,7 @@ function checkAction(
     facts ??= toCallFacts(action, caller, policy.actors.get(caller.actor), args);
     return facts;
   };
+  const { categories } = policy.approvals;
   switch (layer) {
     case "tool-policy":
       return checkToolPolicy(policy.tools, action);
@@ -93,13 +94,6 @@ function checkAction(
     case "budget":
       return usage === undefined ? undefined : checkBudget(listAccounts(policy.budgets, caller), usage);
     case "approval":
-      return checkApproval(
-        getApprovalRule(action, policy.approvals.categories),
-        action,
-        caller,
-        args,
-        getFacts,
-        budget,
-      );
+      return checkApproval(getApprovalRule(action, categories), action, caller, args, getFacts, budget);
   }
 }

@@ -32,11 +32,8 @@ export function pickStrongerObjection(first: Objection | undefined, second: Obje
   }
   const { level: one = "user", expiresInMs: short } = first;
   const { level: other = "user", expiresInMs: long } = second;
-  return {
-    ...first,
-    level: pickStricterLevel(one, other),
-    expiresInMs: short === undefined || long === undefined ? (short ?? long) : Math.min(short, long),
-  };
+  const expiresInMs = short === undefined || long === undefined ? (short ?? long) : Math.min(short, long);
+  return { ...first, level: pickStricterLevel(one, other), expiresInMs };
 }
 
 /** The order of two custom levels is unknown, so it takes an administrator. */

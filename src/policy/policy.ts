@@ -36,15 +36,8 @@ export interface Policy {
 
 /** Throws `invalid_expression` for a rule that cannot be compiled. */
 export function compilePolicy(options: PolicyOptions = {}): Policy {
-  const {
-    tools = {},
-    gates = [],
-    rules = [],
-    visibility,
-    actors = [DEFAULT_ACTOR],
-    budgets = {},
-    approvals = {},
-  } = options;
+  const { tools = {}, gates = [], rules = [], visibility, budgets = {}, approvals = {} } = options;
+  const { actors = [DEFAULT_ACTOR] } = options;
   return {
     version: fingerprint({
       tools,

@@ -105,12 +105,9 @@ export function createDispatch(services: RoutingServices) {
       return true;
     };
     const { deadlineMs = 0 } = rule ?? {};
-    const options = {
-      outer,
-      cancelled: () => cancelledError(action.name),
-      deadlineMs: rule?.deadlineMs,
-      late: () => deadlineError(action, deadlineMs),
-    };
+    const cancelled = () => cancelledError(action.name);
+    const late = () => deadlineError(action, deadlineMs);
+    const options = { outer, cancelled, deadlineMs: rule?.deadlineMs, late };
     const retry = canRepeat(action) && call.once !== true ? rule?.retry : undefined;
     const entry = { callId, action: action.name, actor: caller.actor, since: runtime.now() };
     return tasks.run(options, entry, async (task) => {

@@ -25,10 +25,11 @@ import { createLookUp, type Surface, type SurfaceBackend, type SurfaceTool, toSu
 
 type LoadingLookup = Activation["getLoading"];
 
+const yes = z.boolean().default(true);
 const toolGetShape = z.object({
   names: z.array(z.string()).min(1).max(10),
-  include_schemas: z.boolean().default(true),
-  include_examples: z.boolean().default(true),
+  include_schemas: yes,
+  include_examples: yes,
 });
 
 type ToolRequest = z.infer<typeof toolGetShape>;
@@ -51,12 +52,8 @@ function getTools(view: View, request: ToolRequest, getLoading: LoadingLookup) {
     else tools.set(record.name, record);
   }
   if (tools.size === 0) resolveAction(view, names[0] ?? "");
-  return {
-    tools: [...tools.values()],
-    requested: request.names.length,
-    returned: tools.size,
-    ...(missing.length === 0 ? {} : { missing }),
-  };
+  const counts = { requested: request.names.length, returned: tools.size };
+  return { tools: [...tools.values()], ...counts, ...(missing.length === 0 ? {} : { missing }) };
 }
 
 function toToolRecord(
@@ -129,11 +126,7 @@ function toToolSearchRequest(
   return omitUndefined({ query, limit: clampLimit(limit), type, accepts });
 }
 
-function toFoundTools(
-  query: string,
-  found: CatalogSearchResult,
-  getLoading: LoadingLookup,
-): { readonly data: FoundTools; readonly text: string } {
+function toFoundTools(query: string, found: CatalogSearchResult, getLoading: LoadingLookup) {
   const { hits } = found;
   const hint = composeHint(found, () => suggestNextStep(found));
   const { items, text } = formatHits(hits, formatNotes("No tool", found, hint));

@@ -103,10 +103,7 @@ export interface ActionCandidate {
 }
 
 /** Fits a token budget: shortens summaries and signatures first, then leaves out and counts the last hits. */
-export function formatHits(
-  hits: readonly Hit[],
-  after: readonly string[] = [],
-): { readonly items: readonly ActionCandidate[]; readonly text: string } {
+export function formatHits(hits: readonly Hit[], after: readonly string[] = []) {
   const budget = Math.max(hits.length, DEFAULT_HITS) * TOKENS_PER_HIT * ESTIMATE_FACTOR;
   const states = hits.map(({ action }) => readState(action));
   const notes = after.map((note) => clip(toOneLine(note), NOTE_LIMIT));

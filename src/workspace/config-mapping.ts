@@ -49,13 +49,8 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
 export function toPolicyOptions({ policy, actors, approvals }: Config): PolicyOptions {
   const { rules, budgets, ...tools } = policy;
   const { approvers: _approvers, publicUrl: _publicUrl, ...approvalSettings } = approvals;
-  return {
-    tools,
-    rules,
-    actors: Object.entries(actors).map(([name, actor]) => ({ name, ...actor })),
-    budgets,
-    approvals: approvalSettings,
-  };
+  const named = Object.entries(actors).map(([name, actor]) => ({ name, ...actor }));
+  return { tools, rules, actors: named, budgets, approvals: approvalSettings };
 }
 
 export function resolveIndexPath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
@@ -71,12 +66,8 @@ export function toSearchSettings(
 ): SearchSettings {
   const { embedder, ...search } = config.search;
   const { path: _, ...building } = search.index;
-  return omitUndefined({
-    ...search,
-    embedder: toEmbedderChoice(embedder, folder, env),
-    embedderTimeoutMs: embedder.timeoutMs,
-    index: omitUndefined({ ...building, ...index }),
-  });
+  const [choice, vectors] = [toEmbedderChoice(embedder, folder, env), omitUndefined({ ...building, ...index })];
+  return omitUndefined({ ...search, embedder: choice, embedderTimeoutMs: embedder.timeoutMs, index: vectors });
 }
 
 function toEmbedderChoice(
@@ -91,11 +82,6 @@ function toEmbedderChoice(
     const path = fill(modelPath, "model_path");
     return omitUndefined({ class: kind, modelPath: path === undefined ? undefined : resolve(folder, path) });
   }
-  return omitUndefined({
-    class: kind,
-    baseUrl: fill(baseUrl, "base_url"),
-    apiKey: fill(apiKey, "api_key"),
-    model,
-    dimensions,
-  });
+  const endpoint = { baseUrl: fill(baseUrl, "base_url"), apiKey: fill(apiKey, "api_key") };
+  return omitUndefined({ class: kind, ...endpoint, model, dimensions });
 }

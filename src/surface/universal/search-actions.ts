@@ -69,11 +69,7 @@ export function toSearchRequest(view: View, { query, type, category = [], limit 
 }
 
 /** `text`: the lines that a model reads instead of the data of a compact answer. */
-export function toSearchAnswer(
-  view: View,
-  found: CatalogSearchResult,
-  detail: ActionSearch["detail"] = "compact",
-): { readonly data: FoundActions; readonly text?: string } {
+export function toSearchAnswer(view: View, found: CatalogSearchResult, detail: ActionSearch["detail"] = "compact") {
   const { hits } = found;
   const hint = composeHint(found, () => suggestNextStep(view, found));
   if (detail === "full") {

@@ -24,12 +24,7 @@ const invokeActionTool: SurfaceTool = cloneFrozen({
 });
 
 /** The same few tools, sorted, for any catalog. */
-export const universalTools: readonly SurfaceTool[] = Object.freeze([
-  describeActionTool,
-  invokeActionTool,
-  listActionsTool,
-  searchActionsTool,
-]);
+export const universalTools = Object.freeze([describeActionTool, invokeActionTool, listActionsTool, searchActionsTool]);
 
 const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !== searchActionsTool));
 
