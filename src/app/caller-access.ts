@@ -102,7 +102,6 @@ interface Views {
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
   let basis: unknown[] = [];
-
   const decisions = new WeakMap<View, Map<string, boolean>>();
   /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;

@@ -183,7 +183,6 @@ export function createPromptAids(parts: {
 }) {
   const { viewOf, discovery, surfaceOf, record } = parts;
   const { hints, directory } = parts.settings;
-
   const aids = {
     async hints(query: string, caller: Caller): Promise<string> {
       const surface = surfaceOf(caller);

@@ -155,7 +155,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     tracer: createSafeTracer(options.tracer ?? silentTracer),
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
-
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
   const promptAids = createPromptAids({
     settings: options.search,

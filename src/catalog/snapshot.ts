@@ -33,7 +33,6 @@ export function takeSnapshot(
   const actions = Object.freeze(linked.sort((a, b) => (a.name < b.name ? -1 : 1)));
   const byName = new Map<string, Action>(actions.map((action) => [action.name, action]));
   let spellings: SpellingIndex | undefined;
-
   return {
     unlinked,
     snapshot: {

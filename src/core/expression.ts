@@ -48,7 +48,6 @@ function compile(text: string, scope: Environment): Condition {
   if (checked.type !== "bool" && checked.type !== "dyn") throw createError(`gives ${checked.type}, not true or false`);
   const mentions = findVariables(program.ast);
   const evaluateMetered = attempt(() => meterExpression(program.ast));
-
   return {
     text,
     mentions,

@@ -67,7 +67,6 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
         : recordResumed(permit);
     let decidedOn: Action | undefined;
     let finalArgs = args;
-
     return {
       resolved(action, how) {
         if (how !== "exact") write({ type: "name.repaired", data: { callId, asked, action: action.name, how } });

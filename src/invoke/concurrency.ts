@@ -7,7 +7,6 @@ type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;
 export function createConcurrencyLimiter(limit: number, queue: number) {
   let running = 0;
   const waiting = new Set<() => void>();
-
   const createRelease = (): (() => void) => {
     let released = false;
     return () => {
@@ -56,7 +55,6 @@ export const getSlotKey = ({ canonical, name }: Action): string => canonical?.ta
 export function createActionSlots({ concurrency, queue }: { readonly concurrency: number; readonly queue: number }) {
   const all = createConcurrencyLimiter(concurrency, queue);
   const perAction = new Map<string, { readonly limit: number; readonly limiter: ConcurrencyLimiter }>();
-
   const getLimiter = (key: string, limit: number | undefined): ConcurrencyLimiter | undefined => {
     if (limit === undefined) return undefined;
     let known = perAction.get(key);

@@ -169,7 +169,6 @@ async function attempt(
   record.repaired(action, prepared);
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
-
   const usage = await meter.read(caller);
   const decision = decide(policy, { action, target, caller, args, usage });
   record.decided(action, decision, given?.approval.id, usage);

@@ -46,7 +46,6 @@ export function createRunner(limits: RunLimits): Runner {
   const slots = createActionSlots(limits);
   const running = new Set<AbortController>();
   let closed = false;
-
   return {
     async run(action, args, { held, begin, createInvoke, settled, storeStream, dialogue: raw, ...context }, wanted) {
       const controller = new AbortController();
@@ -125,7 +124,6 @@ export function startDeadline(ms: number, onLate: () => void) {
   let timer: NodeJS.Timeout | undefined = setTimeout(onLate, left);
   let waiting = 0;
   let cleared = false;
-
   return {
     async untimed<T>(work: () => Promise<T>): Promise<T> {
       if (waiting++ === 0) {

@@ -101,7 +101,6 @@ export function createEventRedactor(
 function createRedactingCopier(isSecretName: (name: string) => boolean, forms: readonly string[]) {
   const ancestors = new Set<object>();
   let left = limits.total;
-
   return copy;
 
   function copy(value: unknown, depth: number): Json {

@@ -151,7 +151,6 @@ export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, a
   const lookUp = createLookUp(backend, caller, "deferred");
   const { getLoading } = activation;
   const tools = createToolList(activation);
-
   return {
     kind: "deferred",
     get tools() {

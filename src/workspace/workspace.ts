@@ -105,7 +105,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A call that needs the store reports why it cannot be read.
   const refresh = () => void servers?.manifests.refresh().catch(() => undefined);
   const refreshing = watch ? setInterval(refresh, REFRESH_MS).unref() : undefined;
-
   return {
     quartermaster,
     get config() {

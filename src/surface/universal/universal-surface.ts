@@ -39,7 +39,6 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
   const wrappers = backend.canSearch ? universalTools : toolsWithoutSearch;
   // Without shortcuts the tools do not depend on the view.
   const findCurrentView = () => (shortcuts === undefined ? undefined : findView(backend, caller));
-
   return {
     kind: "universal",
     get tools() {
