@@ -33,18 +33,16 @@ interface ApprovalSystemOptions {
   knows(action: string): boolean;
   /** Removes other finished records that are older. */
   prune(before: Date): Promise<unknown>;
-  /** Runs an approved call through the pipeline. */
   resume(permit: ExecutionPermit): Promise<Outcome>;
   readonly onProblem: (problem: string) => void;
 }
 
-/** Wires the parts that handle calls waiting for a person. */
 export function createApprovalSystem(parts: ApprovalSystemOptions): {
   readonly approvals: Approvals;
   readonly gatekeeper: ApprovalGate & { close(): void };
   readonly worker: ApprovalWorker;
 } {
-  const { store, ledger, runtime, mask, hadPolicy, knows, resume, prune, onProblem } = parts;
+  const { store, ledger, runtime, mask, onProblem } = parts;
   const settings = () => parts.policy().approvals;
   const changes = createApprovalWatcher(store);
   const stampEvent = (caller: Caller, event: ApprovalEvent) =>
@@ -71,28 +69,11 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
       return false;
     },
   });
-  const worker = createApprovalWorker({
-    store,
-    changes,
-    permits,
-    service,
-    runtime,
-    hadPolicy,
-    knows,
-    resume,
-    restoreEnd,
-    prune,
-    onProblem,
-  });
+  const worker = createApprovalWorker({ ...parts, changes, permits, service, restoreEnd });
+  const waiting = { permits, changes, settings, toView, newId: runtime.newId, now: runtime.now };
   const gatekeeper = createApprovalGate({
-    store,
-    permits,
-    changes,
-    settings,
-    newId: runtime.newId,
-    now: runtime.now,
-    ask: parts.ask,
-    toView,
+    ...parts,
+    ...waiting,
     answer: service.answer,
     async expire(approval, reason) {
       await expire(approval, reason, { by: approval.caller.actor, via: approval.via });
@@ -102,7 +83,6 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
       const data = { ...toEventFields(approval), definition, level, rule, binding, policyVersion, expiresAt };
       return note(caller, { type: "approval.requested", data });
     },
-    onProblem,
   });
 
   async function isRecorded(callId: string, type: NewEvent["type"]): Promise<boolean> {
@@ -152,7 +132,6 @@ function followApprovals(
   let after: number | undefined;
   let stopped = false;
 
-  /** The id of the approval that an event changes. */
   function findApprovalId({ type, data, callId }: StoredEvent): string | undefined {
     const id = isRecord(data) && typeof data.approvalId === "string" ? data.approvalId : undefined;
     if (type === "call.resumed" && callId !== null && id !== undefined) running.set(callId, id);
@@ -190,10 +169,7 @@ function followApprovals(
   };
 }
 
-/**
- * Why an approval may not run although its row says approved: the ledger has no approval of this call, or its end. A row
- * can be edited by anyone who can write the store; an event is hashed into the chain of its session.
- */
+/** Why an approved row may not run: anyone who can write the store can edit a row, but not the hashed ledger. */
 async function findLedgerObjection(ledger: Pick<Ledger, "read">, approval: Approval): Promise<string | undefined> {
   const { id, callId, binding, answer } = approval;
   const about = async (type: EventType) =>

@@ -22,22 +22,21 @@ export function parseCaller(caller: CallerOptions | undefined): Caller {
   return applyCallerDefaults(caller);
 }
 
-export function applyCallerDefaults(caller: CallerOptions = {}): Caller {
-  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
-}
+export const applyCallerDefaults = (caller: CallerOptions = {}): Caller => ({
+  ...caller,
+  actor: caller.actor ?? "default",
+  session: caller.session ?? "local",
+});
 
-/** The actor a caller acts as. Throws `unknown_actor`. */
 export function requireActor(policy: Policy, actor: string): CompiledActor {
   const known = policy.actors.get(actor);
   if (known !== undefined) return known;
   const near = findNearest(actor, policy.actors.keys());
-  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, {
-    hint: near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`,
-  });
+  const hint = near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`;
+  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, { hint });
 }
 
 type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };
-
 const PAIR_LIMIT = 20_000;
 const PAIRS_PER_TURN = 100;
 const LISTED_CHANGES = 20;
@@ -48,10 +47,7 @@ export function watchDecisions(getBasis: () => DecisionBasis): () => Promise<rea
   return () => findOpenedActions(before, getBasis());
 }
 
-/**
- * Decides about each pair of actor and action under both policies. New actions and actors are not compared. Compares a
- * bounded number of pairs and lets other work run in between.
- */
+/** Compares the decisions on known actors and actions, a bounded number, and lets other work run in between. */
 async function findOpenedActions(before: DecisionBasis, after: DecisionBasis): Promise<readonly string[]> {
   const found: string[] = [];
   let compared = 0;
@@ -87,12 +83,8 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
 const VIEW_LIMIT = 128;
 
 interface Views {
-  /**
-   * The actions a caller may use. With `live`, these resources are in it too, and the view is for this caller alone.
-   * Throws `unknown_actor`, and `invalid_arguments` for the system's own session.
-   */
+  /** The caller's actions and `live`. Throws `unknown_actor`, and `invalid_arguments` for the system's session. */
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
-  /** Why an action is or is not in a caller's view. */
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */
   access(policy: Policy, caller: Caller, resource: Action): ResourceAccess;
@@ -110,8 +102,6 @@ interface Views {
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
   let basis: unknown[] = [];
-
-  /** Decisions about actions, by the view they were made in. */
   const decisions = new WeakMap<View, Map<string, boolean>>();
   /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;
@@ -161,8 +151,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   function findView(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
     const reached = live.filter((resource) => canReach(policy, caller, resource));
     const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
-    const make = (): View =>
-      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
+    const make = () => createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
     if (policy.visibility !== undefined || live.length > 0) return make();
     refreshBasis(policy);
     const dependsOnCaller = policy.rules.some(({ condition }) => condition.mentions.has("ctx"));
@@ -176,13 +165,8 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     get(policy, caller, live) {
       requireActor(policy, caller.actor);
       if (caller.session === SYSTEM_SESSION) {
-        throw new QmError(
-          "invalid_arguments",
-          `the session ${SYSTEM_SESSION} is reserved for the system's own events`,
-          {
-            hint: "Use another session.",
-          },
-        );
+        const message = `the session ${SYSTEM_SESSION} is reserved for the system's own events`;
+        throw new QmError("invalid_arguments", message, { hint: "Use another session." });
       }
       return findView(policy, caller, live);
     },

@@ -18,9 +18,8 @@ export function createDisabledInfospace(load: () => Promise<InfospaceService>): 
       store: async () => undefined,
       async storeStream(streamed) {
         await streamed.discard();
-        throw new QmError("invalid_output", "the action streams its result, and storing results is disabled", {
-          hint: "An operator can set infospace.enabled: true.",
-        });
+        const hint = "An operator can set infospace.enabled: true.";
+        throw new QmError("invalid_output", "the action streams its result, and storing results is disabled", { hint });
       },
     },
     lineage: noLineage,
@@ -32,7 +31,6 @@ export function createDisabledInfospace(load: () => Promise<InfospaceService>): 
 
 const STREAMING: ReadonlySet<PropertyKey> = new Set(["items", "export"] satisfies (keyof Notes)[]);
 
-/** Notes that are loaded with the first call of a method. */
 function createLazyNotes(load: () => Promise<Notes>): Notes {
   type Method = (...args: unknown[]) => unknown;
   const getMethod = async (name: PropertyKey) => (await load())[name as keyof Notes] as Method;

@@ -24,7 +24,6 @@ import { systemProcess } from "./system-runtime.ts";
 
 type SearchOptions = ResolvedOptions["search"];
 
-/** Vectors of the catalog's actions, for search by meaning. */
 export interface Embeddings {
   status(): SemanticStatus;
   /** Resolves when the vectors of the present catalog have been read from the store. */
@@ -37,25 +36,18 @@ export interface Embeddings {
 
 export interface Discovery {
   readonly isOn: boolean;
-  /**
-   * Searches the actions in a view. Drops hits that the view no longer has when the search ends. Rejects with
-   * `search_off` if search is disabled.
-   */
+  /** Drops hits that the view no longer has when the search ends. Rejects with `search_off` if disabled. */
   find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
   /** A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. */
   hint(): string | undefined;
   readonly embeddings: Embeddings;
-  /** The embedder and its store, for other searches by meaning. */
   readonly meaning?: EmbeddingSearchOptions;
-  /** Follows a change of the catalog. */
   follow(): void;
   close(): Promise<void>;
 }
 
-export type EmbeddingSearchOptions = Pick<
-  SemanticIndexOptions,
-  "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs"
->;
+type SharedKeys = "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs";
+export type EmbeddingSearchOptions = Pick<SemanticIndexOptions, SharedKeys>;
 
 /** `store` is for vectors, unless they have a file of their own. */
 export async function openDiscovery(options: {
@@ -72,14 +64,9 @@ export async function openDiscovery(options: {
   const store = ownStore ?? options.store;
   const embedder = chosen && "embedder" in chosen ? chosen.embedder : undefined;
   const unavailable = chosen && "unavailable" in chosen ? chosen : undefined;
-  const meaning = embedder && {
-    embedder,
-    store: store.vectors,
-    locks: store.locks,
-    runtime,
-    self: systemProcess,
-    queryLimitMs: settings.embedderTimeoutMs,
-  };
+  const { vectors, locks } = store;
+  const queryLimitMs = settings.embedderTimeoutMs;
+  const meaning = embedder && { embedder, store: vectors, locks, runtime, self: systemProcess, queryLimitMs };
   const semantic = meaning && (await createIndex(meaning));
   const search = createCatalogSearch({
     maxResults,
@@ -119,11 +106,8 @@ export async function openDiscovery(options: {
   return {
     isOn: enabled,
     async find(viewNow, request, signal) {
-      if (!enabled) {
-        throw new QmError("search_off", "search is switched off", {
-          hint: "Browse with list_actions. An operator can set search.enabled: true.",
-        });
-      }
+      const hint = "Browse with list_actions. An operator can set search.enabled: true.";
+      if (!enabled) throw new QmError("search_off", "search is switched off", { hint });
       const view = viewNow();
       const found = await search(view, request, signal);
       return dropHiddenHits(found, view, viewNow());
@@ -142,7 +126,7 @@ export async function openDiscovery(options: {
         throw new QmError("search_off", `no vectors can be made: ${reason}`, { hint });
       },
       async clear() {
-        const { rows } = await (semantic ?? store.vectors).clear();
+        const { rows } = await (semantic ?? vectors).clear();
         note({ type: "embeddings.cleared", data: { rows } });
         return { rows };
       },
@@ -190,7 +174,6 @@ async function resolveEmbedder(choice: SearchOptions["embedder"]): Promise<Chose
   return (await import("../search/embedders/create-embedder.ts")).createEmbedder(choice);
 }
 
-/** Prompt blocks that help a model find actions. */
 export function createPromptAids(parts: {
   readonly settings: SearchOptions;
   viewOf(caller: Caller): View;
@@ -200,18 +183,13 @@ export function createPromptAids(parts: {
 }) {
   const { viewOf, discovery, surfaceOf, record } = parts;
   const { hints, directory } = parts.settings;
-
   const aids = {
     async hints(query: string, caller: Caller): Promise<string> {
       const surface = surfaceOf(caller);
       const loadingOf = createLoadingResolver(surface);
       const isFiltered = surface.kind === "deferred" && !hints.includeAlwaysLoaded;
-      const request = {
-        query,
-        limit: hints.topK,
-        type: hints.searchType,
-        accepts: isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined,
-      };
+      const accepts = isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined;
+      const request = { query, limit: hints.topK, type: hints.searchType, accepts };
       const found = await discovery.find(() => viewOf(caller), omitUndefined(request));
       const { requested, effective } = found;
       const data = { query, requested, effective, actions: found.hits.map(({ action }) => action.name) };
@@ -225,11 +203,9 @@ export function createPromptAids(parts: {
     },
     /** The enabled blocks, the one that changes less first. */
     async blocks(query: string, caller: Caller): Promise<string> {
-      const blocks = [
-        directory.enabled ? aids.directory(caller).text : "",
-        hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "",
-      ];
-      return blocks.filter((block) => block !== "").join("\n\n");
+      const listed = directory.enabled ? aids.directory(caller).text : "";
+      const hinted = hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "";
+      return [listed, hinted].filter((block) => block !== "").join("\n\n");
     },
   };
   return aids;

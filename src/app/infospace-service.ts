@@ -44,17 +44,13 @@ export interface InfospaceService {
 
 export interface InfospaceServiceOptions {
   readonly settings: ResolvedOptions["infospace"];
-  /** How many characters of a result a model is shown. */
   readonly valueLimit: number;
   readonly store: InfospaceStore;
   readonly runtime: Runtime;
   /** Absent: notes are searched by words only. */
   readonly meaning?: EmbeddingSearchOptions | undefined;
-  /** Another value whenever `access` may answer differently. */
   rights(): unknown;
-  /** The policy's decision on a resource. */
   access(resource: Action, caller: Caller): ResourceAccess;
-  /** Whether the caller may use every action that a resource was made from. */
   mayUseAll(madeFrom: ActionProvenance, caller: Caller): boolean;
   sees(name: string, caller: Caller): boolean;
   readonly record: (caller: Caller | undefined, event: UnstampedEvent) => void;
@@ -137,9 +133,8 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
       async storeStream(streamed, maker, signal) {
         if (canLoad(maker.caller)) return keeper.storeStream(streamed, maker, signal);
         await streamed.discard();
-        throw new QmError("denied", "the action streams its result, and you may not load stored results", {
-          hint: "An operator can let you use infospace__load, note__* and collection__*.",
-        });
+        const hint = "An operator can let you use infospace__load, note__* and collection__*.";
+        throw new QmError("denied", "the action streams its result, and you may not load stored results", { hint });
       },
     },
     lineage,
@@ -161,10 +156,10 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
 const resourceKinds = ["note", "collection"] as const;
 
 /** Reserves a category, so that no provider can list actions that look like handles. */
-function reserveCategory(category: ResourceKind): Provider {
-  return { category, capability: `load a stored ${category}`, list: () => [] };
-}
-
-function isPrimitive(action: string): boolean {
-  return [INFOSPACE, ...resourceKinds].some((category) => action.startsWith(category + SEPARATOR));
-}
+const reserveCategory = (category: ResourceKind): Provider => ({
+  category,
+  capability: `load a stored ${category}`,
+  list: () => [],
+});
+const isPrimitive = (action: string): boolean =>
+  [INFOSPACE, ...resourceKinds].some((category) => action.startsWith(category + SEPARATOR));

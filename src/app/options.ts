@@ -53,7 +53,6 @@ export interface QuartermasterOptions {
   };
   /** Tried in order; the first that matches an event counts. */
   readonly routing?: readonly RouteRule[];
-  /** The receivers of annotated results. */
   readonly destinations?: Destinations;
   readonly tracer?: Tracer;
   /** Called with faults of providers and failed writes to the ledger. The ledger records them too, if it can. */
@@ -78,7 +77,6 @@ export interface InvokeOptions {
    * needs approval is `waiting`, unless another way reaches a person now.
    */
   readonly ask?: AskPerson;
-  /** The trace the call belongs to. */
   readonly trace?: TraceCarrier;
   /** `false`: a long result is not stored as a note, for callers that use the whole `data`. */
   readonly keep?: boolean;
@@ -89,8 +87,9 @@ export interface InvokeOptions {
 
 const texts = z.array(z.string());
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
-
 const text = z.string().min(1).optional();
+const dimensions = z.int().min(1).optional();
+const anyObject = z.looseObject({});
 const embedder = z.union([
   z.looseObject({ fingerprint: z.string().min(1), embed: callback }),
   z.strictObject({
@@ -98,7 +97,7 @@ const embedder = z.union([
     baseUrl: text,
     model: text,
     apiKey: text,
-    dimensions: z.int().min(1).optional(),
+    dimensions,
   }),
   z.strictObject({ class: z.literal("local-mini"), modelPath: text }),
   z.strictObject({ class: z.literal("null") }),
@@ -132,9 +131,7 @@ export const policyOptionsSchema = z.strictObject({
   actors: z.array(actorOptions.extend({ name: z.string().min(1) })).optional(),
   budgets: budgetOptions.optional(),
   approvals: approvalOptions
-    .extend({
-      categories: z.record(z.string(), z.union([z.boolean(), callback, categoryApprovalOptions])).optional(),
-    })
+    .extend({ categories: z.record(z.string(), z.union([z.boolean(), callback, categoryApprovalOptions])).optional() })
     .optional(),
 });
 
@@ -190,7 +187,7 @@ export const invokeSchema = z.strictObject({
   dialogue: z
     .looseObject({
       owner: z.string().min(1),
-      capabilities: z.looseObject({}),
+      capabilities: anyObject,
       progress: callback,
       log: callback,
       ask: callback,
@@ -201,15 +198,11 @@ export const invokeSchema = z.strictObject({
   keep: z.boolean().optional(),
 });
 
-export const listSchema = z.strictObject({
-  category: texts.optional(),
-  filter: z.string().optional(),
-  offset: z.number().optional(),
-  limit: z.number().optional(),
-});
+const word = z.string().optional();
+const amount = z.number().optional();
+export const listSchema = z.strictObject({ category: texts.optional(), filter: word, offset: amount, limit: amount });
 
 export const querySchema = z.string();
-
 export const replaySchema = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });
 
 export const searchQuerySchema = z.strictObject({

@@ -77,19 +77,15 @@ export interface Quartermaster {
   directory(caller?: CallerOptions): Directory;
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
-  /** The vectors behind search by meaning. */
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
-  /** The names of the caller's actions, sorted. */
   names(caller?: CallerOptions): readonly ActionName[];
   /** Every action, hidden ones too, sorted by name. For operators. */
   inventory(): readonly InventoryItem[];
-  /** The categories with actions for the caller, sorted. */
   categories(caller?: CallerOptions): readonly string[];
   /** The tools to show a caller's model. Rejects with `invalid_config` if its actor lists an unknown action. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
-  /** Calls that wait for a person. */
   readonly approvals: Approvals;
   /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
@@ -97,7 +93,6 @@ export interface Quartermaster {
   readonly replay: Replay["replay"];
   /** A surface whose calls are answered from a script, for trying an agent out. */
   readonly rehearse: Replay["rehearse"];
-  /** Stored notes and collections, for hosts and operators. */
   readonly notes: Notes;
   /** Routes the host's events to handlers, and lists and observes running calls. */
   readonly router: Omit<Router, "dispatch" | "close">;
@@ -139,15 +134,11 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
 }
 
 function exposeParts(parts: Parts): Quartermaster {
-  const { registry, backend, catalog, views, discovery, promptAids, approvals, ledger, router, anchors, record } =
-    parts;
+  const { registry, backend, catalog, views, discovery, promptAids, ledger, router, record } = parts;
   const { prune: _prune, close: _close, ...turns } = parts.turns;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
-  function listActorProblems(
-    { actors }: Policy,
-    checked: Iterable<CompiledActor> = actors.values(),
-  ): readonly string[] {
+  function listActorProblems({ actors }: Policy, checked: Iterable<CompiledActor> = actors.values()) {
     const { actions } = catalog.snapshot();
     return [...new Set([...checked].flatMap((actor) => findActorProblems(actor, [...actors.values()], actions)))];
   }
@@ -230,7 +221,7 @@ function exposeParts(parts: Parts): Quartermaster {
       requireNoProblems(listActorProblems(policy));
       parts.usePolicy(policy);
     },
-    approvals,
+    approvals: parts.approvals,
     turns,
     async replay(query, options = {}) {
       checkOptions(replaySchema, "query", query);
@@ -244,14 +235,13 @@ function exposeParts(parts: Parts): Quartermaster {
       routeEvent: (source, type, data, { caller, ...rest } = {}) =>
         router.routeEvent(source, type, data, { ...rest, ...(caller && { caller: parseCaller(caller) }) }),
     },
-    anchors,
+    anchors: parts.anchors,
     close: parts.close,
   };
 }
 
 function requireNoProblems(problems: readonly string[]): void {
   if (problems.length === 0) return;
-  throw new QmError("invalid_config", problems.join("; "), {
-    hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
-  });
+  const hint = "List existing names, or globs such as file__*. `qm list` shows the names.";
+  throw new QmError("invalid_config", problems.join("; "), { hint });
 }

@@ -12,7 +12,6 @@ export function findPackageFolder(from: string = import.meta.dirname): string {
   return findPackageFolder(above);
 }
 
-/** The `package.json` of this package. */
 export function readPackageInfo(): {
   readonly name: string;
   readonly version: string;
@@ -21,11 +20,8 @@ export function readPackageInfo(): {
   return JSON.parse(readFileSync(join(findPackageFolder(), "package.json"), "utf8"));
 }
 
-export const systemRuntime: Runtime = {
-  now: () => new Date(),
-  elapsed: () => performance.now(),
-  newId: () => toTimeOrderedId(randomUUID(), Date.now()),
-};
+const newId = () => toTimeOrderedId(randomUUID(), Date.now());
+export const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId };
 
 export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
   pid: process.pid,
@@ -41,10 +37,7 @@ export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
   },
 };
 
-/**
- * Turns a random UUID into one of version 7. It starts with the time, so that new rows are neighbours in an index; purely
- * random ids would touch another page with every row.
- */
+/** A version 7 UUID starts with the time, so that new rows are neighbours in an index. */
 export function toTimeOrderedId(random: string, ms: number): string {
   const time = ms.toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15)}`;

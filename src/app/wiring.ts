@@ -41,7 +41,7 @@ export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
 /** Creates the parts of a quartermaster and starts them. Takes over the store: `close` closes it too. */
 export async function wireParts(options: ResolvedOptions, runtime: Runtime, startingPolicy: Policy, store: Store) {
-  const { onProblem = () => {}, valueLimit } = options;
+  const { onProblem = () => {}, valueLimit, destinations = {} } = options;
   let policy = startingPolicy;
   const policyVersions = new Set([policy.version]);
   const redact = createEventRedactor(options.redact);
@@ -53,6 +53,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     return ledger.record({ ...event, at: runtime.now(), ...fields } as NewEvent);
   }
 
+  const base = { runtime, record, onProblem };
   const listeners = new Set<() => void>();
   function notifyListeners(): void {
     for (const listener of listeners) listener();
@@ -85,25 +86,19 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     isNeeded: () => isSettled && canAsk(policy, catalog.snapshot().actions),
     canAskByArguments: () => policy.rules.some(({ effect, aboutArgs }) => effect === "ask" && aboutArgs),
   });
-  const discovery = await openDiscovery({
-    settings: options.search,
-    runtime,
-    store,
-    actions: () => catalog.snapshot().actions,
-    note: (event) => void record(undefined, event),
-  });
+  const actions = () => catalog.snapshot().actions;
+  const note = (event: UnstampedEvent) => void record(undefined, event);
+  const discovery = await openDiscovery({ settings: options.search, runtime, store, actions, note });
   const infospaceOptions: InfospaceServiceOptions = {
+    ...base,
     settings: options.infospace,
     valueLimit,
     store: store.infospace,
-    runtime,
     meaning: discovery.meaning,
     rights: () => views.rights(policy),
     access: (resource, caller) => views.access(policy, caller, resource),
     mayUseAll: (madeFrom, caller) => views.mayUseAll(policy, caller, madeFrom),
     sees: (name, caller) => getView(caller).get(name) !== undefined,
-    record,
-    onProblem,
   };
   const loadInfospace = async () => (await import("./infospace-service.ts")).createInfospaceService(infospaceOptions);
   const infospace = options.infospace.enabled ? await loadInfospace() : createDisabledInfospace(loadInfospace);
@@ -125,19 +120,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const views = createViews(catalog);
   const getView: InvokePipeline["getView"] = (caller, live) => views.get(policy, caller, live);
   const router = createRouter({
-    runtime,
-    record,
-    onProblem,
+    ...base,
     getFacts: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
   });
   router.useRules(options.routing ?? []);
-  const distributor = createDistributor({
-    destinations: options.destinations ?? {},
-    anchors: store.anchors,
-    runtime,
-    note: record,
-    onProblem,
-  });
+  const distributor = createDistributor({ destinations, anchors: store.anchors, runtime, note: record, onProblem });
   const anchors = createAnchors(store.anchors);
   const lists = createActivationLists(store.activation, onProblem);
   const uses = createUsageTracker(store.actionUse, runtime.now, onProblem);
@@ -150,35 +137,25 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     note: async (caller, event) => void (await ledger.flush(record(caller, event))),
   });
 
+  const shared = { runtime, router, anchors, valueLimit };
+  const running = { ...shared, getView, runner, distributor, redact, onProblem };
   const pipeline: InvokePipeline = {
-    runtime,
+    ...running,
     get policy() {
       return policy;
     },
-    getView,
     record: createCallRecorder(ledger, runtime, () => policy.version),
     meter: createBudgetMeter(store.usage, () => policy.budgets),
-    runner,
     approvalGate: gatekeeper,
-    router,
     live: infospace.live,
     handles: infospace.handles,
-    anchors,
-    distributor,
     resultStore: infospace.keeper,
     lineage: infospace.lineage,
-    redact,
     preview: createPreviewer(),
     tracer: createSafeTracer(options.tracer ?? silentTracer),
-    valueLimit,
-    onProblem,
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
-
-  function getSurfaceChoice(actor: CompiledActor): SurfaceChoice {
-    return { ...options.surface, ...actor.surface };
-  }
-
+  const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
   const promptAids = createPromptAids({
     settings: options.search,
     viewOf: getView,
@@ -191,14 +168,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   async function openReplay(): Promise<Replay> {
     const { createReplay } = await import("../replay/replay.ts");
     return createReplay({
-      runtime,
+      ...shared,
       ledger,
       policy: () => policy,
       viewOf: createViews(catalog).get,
       live: infospace.live,
-      anchors,
       exists: (name) => catalog.snapshot().get(name) !== undefined,
-      valueLimit,
       search: { canSearch: discovery.isOn, searchHint: discovery.hint, find: discovery.find },
       openSurface(backend, caller, then, kind) {
         const choice = { ...getSurfaceChoice(requireActor(then, caller.actor)), ...omitUndefined({ kind }) };
@@ -225,8 +200,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   if (options.approvals?.worker !== false) worker.start();
 
   let replay: Promise<Replay> | undefined;
+  const services = { ...shared, ledger, record, listeners, registry, approvals, discovery, promptAids, catalog, views };
+  const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
-    runtime,
+    ...services,
+    ...sessions,
     get policy() {
       return policy;
     },
@@ -237,24 +215,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       recordFiltered();
       notifyListeners();
     },
-    valueLimit,
-    ledger,
-    record,
-    listeners,
-    registry,
-    approvals,
-    discovery,
-    promptAids,
-    notes: infospace.notes,
-    catalog,
-    views,
-    router,
-    anchors,
-    lists,
-    uses,
-    turns,
-    backend,
-    getSurfaceChoice,
     openReplay: () => {
       replay ??= openReplay();
       return replay;
@@ -263,15 +223,8 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       runner.close();
       gatekeeper.close();
       await closeAll([worker.close, router.close, backend.idle, distributor.close]);
-      await closeAll([
-        async () => turns.close(),
-        infospace.close,
-        catalog.close,
-        discovery.close,
-        uses.close,
-        ledger.close,
-        store.close,
-      ]);
+      const inUse = [infospace, catalog, discovery, uses, ledger, store];
+      await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },
   };
 }

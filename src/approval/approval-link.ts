@@ -34,7 +34,6 @@ function computeMac(key: Uint8Array, payload: string): string {
   return createHmac("sha256", key).update(signed).digest("base64url");
 }
 
-/** Compares in constant time. */
 function isEqual(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);

@@ -4,7 +4,6 @@ import type { JsonObject } from "../core/json.ts";
 import type { Objection } from "../policy/objection.ts";
 import type { NewApproval } from "./approval-store.ts";
 
-/** Everything an approval is bound to. */
 export interface ApprovalBinding {
   readonly action: Action;
   /** The operation that a resource runs. A change of it voids the approval. */

@@ -15,7 +15,6 @@ import { toApprovalView } from "./approval-view.ts";
 
 export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
 
-/** Everything about approvals except running them. */
 export interface ApprovalService
   extends Pick<Approvals, "list" | "get" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly toView: (approval: Approval) => ApprovalView;
@@ -85,11 +84,7 @@ export function createApprovalService(options: {
     await note(approval.caller, { type: "approval.refused", data: { ...toEventFields(approval), by, via, reason } });
   }
 
-  async function requirePermission(
-    approval: Approval,
-    approver: Approver,
-    decision: ApprovalAnswer["decision"],
-  ): Promise<void> {
+  async function requirePermission(approval: Approval, approver: Approver, decision: ApprovalAnswer["decision"]) {
     const objection = checkApprover(settings(), approval, approver, decision);
     if (objection === undefined) return;
     await recordRefusal(approval, approver, objection);
@@ -175,18 +170,15 @@ function requireApprover(approver: unknown): void {
   throw createInvalidError("an approver must be {id, roles, via}");
 }
 
-function createInvalidError(problem: string): QmError {
-  return new QmError("invalid_arguments", `${problem}; no answer was recorded`);
-}
+const createInvalidError = (problem: string) => new QmError("invalid_arguments", `${problem}; no answer was recorded`);
 
 export function toEventFields({ callId, id, action }: Approval) {
   return { callId, approvalId: id, action };
 }
 
 function createUnknownApprovalError(id: string): QmError {
-  return new QmError("not_found", `there is no approval ${quoteName(id)}`, {
-    hint: "It may belong to another caller, or have been removed long after its end.",
-  });
+  const hint = "It may belong to another caller, or have been removed long after its end.";
+  return new QmError("not_found", `there is no approval ${quoteName(id)}`, { hint });
 }
 
 function formatSettledReason({ state, answer }: Approval): string {
@@ -199,10 +191,8 @@ function createSettledError(approval: Approval): QmError {
   const details = { approval_id: id, state, ...(answer === undefined ? {} : { answer: { ...answer } }) };
   if (state === "expired") {
     const hint = "It was not run. If it is still wanted, its caller must call it again.";
-    return new QmError("approval_expired", `the approval has expired: ${answer?.reason ?? UNANSWERED}`, {
-      hint,
-      details,
-    });
+    const message = `the approval has expired: ${answer?.reason ?? UNANSWERED}`;
+    return new QmError("approval_expired", message, { hint, details });
   }
   const hint = "The first answer counts; yours changed nothing.";
   return new QmError("conflict", `this call was answered already: ${formatSettledReason(approval)}`, { hint, details });

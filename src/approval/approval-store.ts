@@ -5,10 +5,7 @@ import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Approval, ApprovalQuery, RecordedAnswer } from "./approval.ts";
 
-export interface ClaimedApproval {
-  readonly approval: Approval;
-  readonly executor: LeaseHolder;
-}
+export type ClaimedApproval = { readonly approval: Approval; readonly executor: LeaseHolder };
 
 export type NewApproval = Omit<
   Approval,
@@ -61,11 +58,7 @@ export interface ApprovalWatcher {
   waitUntil(id: string, settled: (approval: Approval) => boolean, wait: ApprovalWait): Promise<Approval | undefined>;
 }
 
-export interface ApprovalWait {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
-}
-
+export type ApprovalWait = { readonly signal?: AbortSignal | undefined; readonly timeoutMs?: number | undefined };
 const POLL_MS = 250;
 
 export function createApprovalWatcher(store: Pick<ApprovalStore, "get">): ApprovalWatcher {

@@ -7,7 +7,6 @@ import { type Approval, type ApprovalAnswer, type ApprovalView, REASON_LIMIT, to
 /** A longer question is not asked by form, because clients cut what they show. */
 const MESSAGE_LIMIT = 4_000;
 
-/** The MCP question for the person at the client, or why it cannot be asked there. */
 export function toElicitation(approval: ApprovalView): AskedQuestion | { readonly unfit: string } {
   const { action, reason, args, preview, masked, warnings } = approval;
   if (masked.length > 0) return { unfit: "it holds secrets that are masked" };
@@ -16,12 +15,8 @@ export function toElicitation(approval: ApprovalView): AskedQuestion | { readonl
   if (preview !== undefined) lines.push("What it would do:", `  ${toVisibleText(preview).replaceAll("\n", "\n  ")}`);
   const message = [...lines, ...warnings.map((warning) => `Careful: it ${warning}`)].join("\n");
   if (message.length > MESSAGE_LIMIT) return { unfit: "it is too long to be shown in full" };
-  const decision = {
-    type: "string",
-    title: "Your decision",
-    enum: ["approve", "deny"],
-    description: "approve: exactly this call runs, once. deny: it does not run.",
-  };
+  const description = "approve: exactly this call runs, once. deny: it does not run.";
+  const decision = { type: "string", title: "Your decision", enum: ["approve", "deny"], description };
   const properties = { decision, reason: { type: "string", title: "Why", maxLength: REASON_LIMIT } };
   const requestedSchema = { type: "object", properties, required: ["decision"] };
   return { method: "elicitation/create", params: { mode: "form", message, requestedSchema } };
@@ -51,9 +46,8 @@ export function toApprovalView(approval: Approval, mask: (value: Json) => Masked
 }
 
 /** `GITHUB_TOKEN (2 times)`: the masked secrets, so that no other text is taken for a mask. */
-export function formatMaskedSecrets(masked: readonly MaskedSecret[]): string {
-  return masked.map(({ name, times }) => (times === 1 ? name : `${name} (${times} times)`)).join(", ");
-}
+export const formatMaskedSecrets = (masked: readonly MaskedSecret[]): string =>
+  masked.map(({ name, times }) => (times === 1 ? name : `${name} (${times} times)`)).join(", ");
 
 /** A caller may write text like a mask, so that a harmless secret seems to be there. */
 const LIKE_A_MASK = /\[\s*(?:secret|redacted)\b/i;

@@ -8,7 +8,6 @@ import type { ApprovalStore, ApprovalWatcher } from "./approval-store.ts";
 import type { ExecutionPermit, PermitService } from "./permits.ts";
 
 export type ApprovalWorker = ReturnType<typeof createApprovalWorker>;
-
 const BUSY_MS = 500;
 const IDLE_MS = 3_000;
 const PAGE_SIZE = 100;
@@ -25,9 +24,7 @@ export function createApprovalWorker(options: {
   readonly service: Pick<ApprovalService, "expireOld">;
   readonly runtime: Runtime;
   hadPolicy(version: string): boolean;
-  /** Whether the action exists here. If not, another process may have it. */
   knows(action: string): boolean;
-  /** Runs the call through `invoke()`. Never rejects. */
   resume(permit: ExecutionPermit): Promise<Outcome>;
   prune(before: Date): Promise<unknown>;
   /** Records the end of a call if the ledger lacks it. */
@@ -138,7 +135,6 @@ export function createApprovalWorker(options: {
   }
 
   return {
-    /** Runs one approved call, or all whose actions are known here. Returns how many ran. */
     async run(id?: string): Promise<number> {
       await cleanUp();
       const ids = id === undefined ? await startApproved() : await startOne(id);
@@ -153,7 +149,6 @@ export function createApprovalWorker(options: {
     nudge(): void {
       if (started && !closed) pollNow();
     },
-    /** Stops polling and waits for running calls. */
     async close(): Promise<void> {
       closed = true;
       clearTimeout(timer);

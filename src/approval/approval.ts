@@ -62,10 +62,7 @@ export interface Approver {
   readonly via: string;
 }
 
-export interface ApprovalAnswer {
-  readonly decision: "approved" | "denied";
-  readonly reason?: string;
-}
+export type ApprovalAnswer = { readonly decision: "approved" | "denied"; readonly reason?: string };
 
 export interface RecordedAnswer {
   readonly decision: "approved" | "denied" | "expired";
@@ -99,10 +96,8 @@ export interface ApprovalQuery {
   readonly limit?: number;
 }
 
-export function isFinished({ state }: Pick<Approval, "state">): boolean {
-  return state === "denied" || state === "expired" || state === "done" || state === "interrupted";
-}
-
+export const isFinished = ({ state }: Pick<Approval, "state">): boolean =>
+  state === "denied" || state === "expired" || state === "done" || state === "interrupted";
 export const REASON_LIMIT = 500;
 
 export function toReason(reason: string | undefined): { readonly reason?: string } {
@@ -110,9 +105,8 @@ export function toReason(reason: string | undefined): { readonly reason?: string
   return text === "" ? {} : { reason: clip(text, REASON_LIMIT) };
 }
 
-export function formatExpiryReason(answer: RecordedAnswer | undefined, why: string): string {
-  return answer === undefined ? why : `${answer.by} had approved it (${answer.via}), but ${why}`;
-}
+export const formatExpiryReason = (answer: RecordedAnswer | undefined, why: string): string =>
+  answer === undefined ? why : `${answer.by} had approved it (${answer.via}), but ${why}`;
 
 /** Calls that wait for a person, for a program that shows them and takes the answers. */
 export interface Approvals {
@@ -129,14 +123,8 @@ export interface Approvals {
   answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<ApprovalView>;
   /** Withdraws a call that has not started, for its caller. Throws as `answer` does. */
   withdraw(id: string, caller: Caller, reason?: string): Promise<ApprovalView>;
-  /**
-   * Waits until the call has run or cannot run any more, and returns its outcome; `waiting` after the timeout. The
-   * outcome is then delivered: the same call is a new one. Throws `not_found`, also if `caller` does not own it.
-   */
-  outcome(
-    id: string,
-    options?: { readonly caller?: Caller; readonly signal?: AbortSignal; readonly timeoutMs?: number },
-  ): Promise<Outcome>;
+  /** Delivers the outcome of a call, or `waiting` at the timeout. Throws `not_found`, also for other callers. */
+  outcome(id: string, options?: { caller?: Caller; signal?: AbortSignal; timeoutMs?: number }): Promise<Outcome>;
   /** Like `outcome`, for an observer: not delivered to the caller, and with the data a model would see. */
   look(id: string, options?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<Outcome>;
   /** Runs one approved call, or all whose actions are known here. Returns how many ran. */
@@ -162,14 +150,11 @@ export function toApprovalOutcome(approval: Approval): Outcome {
 }
 
 /** Omits the preview, which may hold values that the caller's model has not seen. */
-export function toWaitingApproval({ id, level, expiresAt }: Approval): WaitingApproval {
-  return { id, level, expiresAt };
-}
+export const toWaitingApproval = ({ id, level, expiresAt }: Approval): WaitingApproval => ({ id, level, expiresAt });
 
 /** Whether the process that ran it, or the one that cleaned up, records the end of the call. */
-export function isEndRecorded({ state, answer }: Approval): boolean {
-  return state === "done" || state === "interrupted" || answer?.via === "resume";
-}
+export const isEndRecorded = ({ state, answer }: Approval): boolean =>
+  state === "done" || state === "interrupted" || answer?.via === "resume";
 
 function toApprovalError({ id, action, state, answer }: Approval): QmError | undefined {
   const details = { approval_id: id, action };

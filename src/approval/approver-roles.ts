@@ -4,7 +4,6 @@ import { omitUndefined } from "../core/json.ts";
 import { type ApprovalSettings, checkApprover, compileApprovals } from "../policy/approval-rules.ts";
 import type { ApprovalView } from "./approval.ts";
 
-/** The roles that may approve at a level. */
 export function listLevelRoles(settings: ApprovalSettings, level: string): readonly string[] {
   const compiled = compileApprovals(settings);
   const asked = { level, caller: { actor: "", session: "" } };
@@ -14,10 +13,9 @@ export function listLevelRoles(settings: ApprovalSettings, level: string): reado
   );
 }
 
-/** Every role of some level. */
-export function listAllRoles(settings: ApprovalSettings): readonly string[] {
-  return [...new Set([...compileApprovals(settings).levels.values()].flat())];
-}
+export const listAllRoles = (settings: ApprovalSettings): readonly string[] => [
+  ...new Set([...compileApprovals(settings).levels.values()].flat()),
+];
 
 /** Why a person could not give this answer; undefined if they could. */
 export function checkApprovalRights(

@@ -20,20 +20,12 @@ export interface ExecutionPermit {
 }
 
 export type PermitService = ReturnType<typeof createPermitService>;
-
 const LEASE_MS = 20_000;
 /** The longest result stored with an approval, in characters of JSON. */
 const STORED_RESULT_LIMIT = 4 * 1024 * 1024;
 
 /** Errors that say nothing about the call itself, so that it can run later. */
-const TRANSIENT_CODES: ReadonlySet<string> = new Set([
-  "cancelled",
-  "internal",
-  "ledger_failed",
-  "overloaded",
-  "store_failed",
-  "timed_out",
-]);
+const TRANSIENT_CODES = new Set(["cancelled", "internal", "ledger_failed", "overloaded", "store_failed", "timed_out"]);
 
 export function createPermitService(options: {
   readonly store: ApprovalStore;
@@ -55,7 +47,6 @@ export function createPermitService(options: {
   }
 
   return {
-    /** Retries outcomes that could not be stored. */
     async storeRemaining(): Promise<void> {
       for (const [id, ended] of unstored) await finish(id, ended).catch(() => {});
     },

@@ -54,11 +54,7 @@ export type ResumedTurn =
       readonly results: readonly TurnCallResult[];
     };
 
-export interface TurnCallResult {
-  readonly ref: string;
-  readonly outcome: Outcome;
-}
-
+export type TurnCallResult = { readonly ref: string; readonly outcome: Outcome };
 const LEASE_MS = 15_000;
 const TOKEN_BYTES = 32;
 const TOKEN_LIMIT = 256;
@@ -89,9 +85,8 @@ export function createTurnService(options: {
     // The secret token stands for the session, so another session may continue.
     const isOwn = !caller || !seen || isSameCaller({ ...caller, session: seen.caller.session }, seen.caller);
     if (seen === undefined || !isOwn) {
-      throw new QmError("not_found", "there is no turn to resume with this token", {
-        hint: "Use the token from suspending the turn. It may belong to another caller, or the turn was removed.",
-      });
+      const hint = "Use the token from suspending the turn. It may belong to another caller, or the turn was removed.";
+      throw new QmError("not_found", "there is no turn to resume with this token", { hint });
     }
     if (seen.state === "suspended") return seen;
     if (seen.state !== "running")
@@ -125,9 +120,8 @@ export function createTurnService(options: {
       const stored = { id, tokenHash: hashToken(resumeToken), caller, memo: serializeMemo(memo) };
       if (await store.add({ ...stored, holder: lease.holder(), at: now() }))
         return hold({ id, caller, version: 1 }, resumeToken);
-      throw new QmError("conflict", "a turn with this id already exists", {
-        hint: "Use a new id for every turn, or none: the turn then gets one.",
-      });
+      const hint = "Use a new id for every turn, or none: the turn then gets one.";
+      throw new QmError("conflict", "a turn with this id already exists", { hint });
     },
     async resume(resumeToken, { caller: asker, partial = false } = {}) {
       const seen = await findResumable(resumeToken, asker);
@@ -155,9 +149,8 @@ export function createTurnService(options: {
     async get(id) {
       const turn = await store.get(id);
       if (turn !== undefined) return toTurnView(turn);
-      throw new QmError("not_found", "there is no turn with this id", {
-        hint: "It may have been removed after its end.",
-      });
+      const hint = "It may have been removed after its end.";
+      throw new QmError("not_found", "there is no turn with this id", { hint });
     },
     list: async (query = {}) => (await store.list(query)).map(toTurnView),
     prune: (before) => store.prune(before),
@@ -165,9 +158,7 @@ export function createTurnService(options: {
   };
 }
 
-function hashToken(token: string): string {
-  return hash("sha256", token);
-}
+const hashToken = (token: string): string => hash("sha256", token);
 
 function parseMemo(text: string): Json | undefined {
   try {
@@ -178,7 +169,6 @@ function parseMemo(text: string): Json | undefined {
 }
 
 function createHeldError(): QmError {
-  return new QmError("conflict", "another process has continued this turn", {
-    hint: "Do nothing here. If that process dies, the same token resumes the turn again.",
-  });
+  const hint = "Do nothing here. If that process dies, the same token resumes the turn again.";
+  return new QmError("conflict", "another process has continued this turn", { hint });
 }

@@ -9,7 +9,6 @@ export const turnStates = ["running", "suspended", "complete", "failed", "cancel
  * - `complete`, `failed`, `cancelled`: it is over
  */
 export type TurnState = (typeof turnStates)[number];
-
 export type TurnEnd = Exclude<TurnState, "running" | "suspended">;
 
 export interface WaitingCall {
@@ -24,7 +23,6 @@ export interface WaitingCall {
   readonly expiresAt: string;
 }
 
-/** A turn without its memo, which can be long. */
 export interface StoredTurn {
   readonly id: string;
   readonly state: TurnState;
@@ -74,10 +72,7 @@ export interface TurnStore {
   /** Claims a turn that has not changed since it was read, and returns its memo. Undefined: it has changed. */
   claim(seen: StoredTurn, holder: LeaseHolder, at: Date): Promise<string | undefined>;
   /** Writes a turn that its holder has in this version. False: another process has taken it. */
-  write(
-    held: { readonly id: string; readonly holderId: string; readonly version: number },
-    change: TurnChange,
-  ): Promise<boolean>;
+  write(held: { id: string; holderId: string; version: number }, change: TurnChange): Promise<boolean>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
   prune(before: Date): Promise<number>;
 }

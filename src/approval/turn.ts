@@ -33,11 +33,7 @@ export interface SuspendedTurn {
   readonly parts: readonly ApprovalRequestPart[];
 }
 
-export interface ApprovalRequestPart {
-  readonly partType: "approval-request";
-  readonly data: WaitingCall;
-}
-
+export type ApprovalRequestPart = { readonly partType: "approval-request"; readonly data: WaitingCall };
 export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 
 /** In bytes of JSON. */
@@ -52,7 +48,6 @@ export function createTurn(options: {
   readonly store: TurnStore;
   readonly now: () => Date;
   readonly holder: () => LeaseHolder;
-  /** Called when this process no longer has the turn. */
   readonly letGo: () => void;
   /** Records an event. Resolves when it survives the process. */
   note(caller: Caller, event: TurnEvent): Promise<void>;
@@ -62,7 +57,6 @@ export function createTurn(options: {
   /** Orders the writes, because each needs the version of the one before. */
   const mutex = new Mutex();
   let version = options.version;
-  /** Why this process no longer has the turn. */
   let over: string | undefined;
   /** The value of `over` after the write in progress. */
   let leaving: string | undefined;
@@ -107,9 +101,8 @@ export function createTurn(options: {
       assertHeld();
       const calls = [...waiting.values()];
       if (calls.length === 0) {
-        throw new QmError("conflict", "no call of the turn waits for a person", {
-          hint: "Only a turn with a waiting call can be suspended: note its calls first, or end it.",
-        });
+        const hint = "Only a turn with a waiting call can be suspended: note its calls first, or end it.";
+        throw new QmError("conflict", "no call of the turn waits for a person", { hint });
       }
       await write({ state: "suspended", calls, memo: serializeMemo(memo) }, "is suspended");
       const approvals = [...new Set(calls.map(({ approvalId }) => approvalId))];
@@ -140,10 +133,9 @@ export function serializeMemo(memo: Json): string {
   const text = toMemoJson(memo);
   const bytes = Buffer.byteLength(text);
   if (bytes <= MEMO_LIMIT) return text;
-  throw new QmError("too_large", `the memo of a turn has ${bytes} bytes of JSON; the limit is ${MEMO_LIMIT}`, {
-    hint: "Store long results elsewhere, and keep their names in the memo.",
-    details: { bytes, limit: MEMO_LIMIT },
-  });
+  const message = `the memo of a turn has ${bytes} bytes of JSON; the limit is ${MEMO_LIMIT}`;
+  const hint = "Store long results elsewhere, and keep their names in the memo.";
+  throw new QmError("too_large", message, { hint, details: { bytes, limit: MEMO_LIMIT } });
 }
 
 function toMemoJson(memo: Json): string {
@@ -154,7 +146,6 @@ function toMemoJson(memo: Json): string {
   } catch (thrown) {
     problem = getErrorMessage(thrown);
   }
-  throw new QmError("invalid_arguments", `the memo of a turn is not JSON: ${problem}`, {
-    hint: "Use values that JSON.stringify writes and JSON.parse reads back.",
-  });
+  const hint = "Use values that JSON.stringify writes and JSON.parse reads back.";
+  throw new QmError("invalid_arguments", `the memo of a turn is not JSON: ${problem}`, { hint });
 }

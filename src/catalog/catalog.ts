@@ -16,7 +16,6 @@ export interface CategoryChange {
 
 export interface CatalogOptions {
   readonly providers: readonly Provider[];
-  /** Called after a category has changed. */
   readonly onChange?: (change: CategoryChange) => void;
   /** Called when a provider fails or lists an invalid action. The rest of the catalog stays usable. */
   readonly onProblem?: (category: string, problem: string) => void;
@@ -29,7 +28,6 @@ export interface Catalog {
   settled(): Promise<void>;
   /** Adds a provider, or replaces that of its category without closing it. */
   provide(provider: Provider): void;
-  /** Removes the category's provider and closes it. */
   withdraw(category: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -92,7 +90,6 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     if (change.added + change.removed + change.changed > 0) onChange(change);
   }
 
-  /** Leaves out and reports invalid actions. */
   function filterValid(category: string, listed: readonly Action[]): readonly Action[] {
     const seen = new Set<string>();
     return listed.flatMap((action) => {
@@ -143,7 +140,6 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   };
 }
 
-/** Frozen schemas that were checked before. */
 const guarded = new WeakSet<JsonSchema>();
 
 function findActionProblem(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {

@@ -19,16 +19,8 @@ interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
     Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "readiness">> {}
 
-type OptionalField =
-  | "examples"
-  | "idempotent"
-  | "timeoutMs"
-  | "concurrency"
-  | "requiresApproval"
-  | "handleArguments"
-  | "normalize"
-  | "serves"
-  | "preview";
+type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "requiresApproval";
+type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview";
 
 interface ActionDeclaration<Schema extends InputSchema>
   extends CommonDeclaration,
@@ -60,12 +52,9 @@ interface ResourceDeclaration extends CommonDeclaration {
   readonly transform: ArgumentTransform;
 }
 
-/**
- * Declares a resource: invoking it runs `target` with the transformed arguments. The catalog fills in the target's schema,
- * effect, approval and handler, so that a resource cannot promise what its operation does not do.
- */
-export function defineResource(category: string, { entry, target, transform, ...rest }: ResourceDeclaration): Action {
-  return Object.freeze({
+/** Declares a resource. The catalog fills in the target's schema, effect, approval and handler. */
+export const defineResource = (category: string, { entry, target, transform, ...rest }: ResourceDeclaration): Action =>
+  Object.freeze({
     ...DEFAULTS,
     ...freezeParts(rest),
     ...toFixedFields(category, entry),
@@ -75,12 +64,10 @@ export function defineResource(category: string, { entry, target, transform, ...
     canonical: cloneFrozen({ target, transform }),
     run: () => undefined,
   } satisfies Action);
-}
 
 const NONE: readonly never[] = Object.freeze([]);
 const DEFAULTS = { aliases: NONE, examples: NONE, tags: NONE, idempotent: false };
 
-/** The fields that a declaration cannot override. */
 function toFixedFields(category: string, entry: string) {
   const name = actionName(category, entry);
   return { name, category, entry, scope: "generalist", routing: "routed", peerExposed: false } as const;

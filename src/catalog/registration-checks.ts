@@ -10,15 +10,8 @@ import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isReservedName, isRespondName } from "./spelling.ts";
 
-export interface RegistrationProblem {
-  readonly field: string;
-  readonly value: string;
-  readonly problem: string;
-}
-
+export type RegistrationProblem = { readonly field: string; readonly value: string; readonly problem: string };
 type RegistrationFields = Readonly<Record<string, unknown>>;
-
-/** The problem with a field's value, or undefined. */
 type FieldCheck = (value: unknown, tool: RegistrationFields) => string | undefined;
 
 // Repeats what the types say, because registrations also come from JavaScript and from casts.
@@ -60,8 +53,7 @@ const RESERVED = "is reserved: the runtime or a surface answers to it";
 
 function checkName(value: unknown): string | undefined {
   if (typeof value !== "string" || value.trim() === "") return "is empty";
-  if (isRespondName(value)) return RESERVED;
-  return catchMessage(() => actionName("tool", value));
+  return isRespondName(value) ? RESERVED : catchMessage(() => actionName("tool", value));
 }
 
 function checkDescription(value: unknown): string | undefined {
@@ -199,6 +191,4 @@ function isPlaceholder(text: string): boolean {
   return words.join("") === "na" || words.every((word) => PLACEHOLDERS.has(word));
 }
 
-function splitWords(text: string): readonly string[] {
-  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-}
+const splitWords = (text: string): readonly string[] => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];

@@ -12,10 +12,7 @@ export interface ResolvedAction {
   readonly how: "exact" | "alias" | "respelled";
 }
 
-/**
- * Finds the action a caller means, among those the caller may see. Throws `unknown_action` when there is none or more than
- * one. A hidden action and a missing one give the same answer.
- */
+/** Finds the one visible action a caller means. Throws `unknown_action`, the same for hidden and missing ones. */
 export function resolveAction(view: View, asked: string): ResolvedAction {
   const exact = view.get(asked);
   if (exact !== undefined) return { action: exact, how: "exact" };
@@ -37,10 +34,8 @@ function createUnknownActionError(view: View, asked: string): QmError {
     suggestions.length > 0
       ? "Use one of the suggestions, search for the name, or browse with list_actions."
       : "Search for the name, or browse with list_actions(category=[...]).";
-  return new QmError("unknown_action", `Unknown action ${quoteName(asked)}`, {
-    details: { reason, suggestions },
-    hint,
-  });
+  const message = `Unknown action ${quoteName(asked)}`;
+  return new QmError("unknown_action", message, { details: { reason, suggestions }, hint });
 }
 
 function findAliased(view: View, asked: string): readonly Action[] {
@@ -75,10 +70,8 @@ const readVerbs = new Set(READ_VERBS.split(" "));
 const changeVerbs = new Set(CHANGE_VERBS.split(" "));
 
 /** Whether the action does no more than a name of these words asks for: only a verb of change allows more than reading. */
-function isAskedFor({ effect }: Action, words: readonly string[]): boolean {
-  return !hasSideEffects(effect) || words.some((word) => changeVerbs.has(word));
-}
-
+const isAskedFor = ({ effect }: Action, words: readonly string[]): boolean =>
+  !hasSideEffects(effect) || words.some((word) => changeVerbs.has(word));
 const SUGGESTION_LIMIT = 3;
 const MIN_SCORE = 0.4;
 /** From here on the name counts as a typo. */
@@ -136,9 +129,8 @@ function createWeights(found: ReadonlyMap<Action, readonly string[]>): (word: st
   return (word) => 1 / (1 + Math.log1p(holders.get(word) ?? 0));
 }
 
-function canSuggest(action: Action, words: readonly string[], score: number): boolean {
-  return isAskedFor(action, words) || (score >= TYPO_SCORE && !words.some((word) => readVerbs.has(word)));
-}
+const canSuggest = (action: Action, words: readonly string[], score: number): boolean =>
+  isAskedFor(action, words) || (score >= TYPO_SCORE && !words.some((word) => readVerbs.has(word)));
 
 function scoreSharedWords(asked: readonly string[], own: readonly string[], weigh: (word: string) => number): number {
   const total = (list: readonly string[]): number => list.reduce((sum, word) => sum + weigh(word), 0);

@@ -33,7 +33,6 @@ export function takeSnapshot(
   const actions = Object.freeze(linked.sort((a, b) => (a.name < b.name ? -1 : 1)));
   const byName = new Map<string, Action>(actions.map((action) => [action.name, action]));
   let spellings: SpellingIndex | undefined;
-
   return {
     unlinked,
     snapshot: {
@@ -95,10 +94,7 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
   };
 }
 
-/**
- * Gives a resource the schema, effect, approval and handler of its target: invoking `rag_corpus__meetings` invokes the
- * recall operation with the source filled in.
- */
+/** Gives a resource its target's schema, effect, approval and handler, with the source filled in. */
 function linkResource(resource: Action, target: Action): Action {
   const { transform } = resource.canonical ?? { transform: {} };
   const { effect, idempotent, outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens } = target;
@@ -122,7 +118,6 @@ function pickNormalForms(forms: ArgumentForms = {}, { wrap }: ArgumentTransform)
   return { normalize: Object.fromEntries(own.map(([argument, form]) => [argument.slice(prefix.length), form])) };
 }
 
-/** Turns the arguments of a resource into those of its target. */
 export function transformArgs({ set, wrap }: ArgumentTransform, entry: string, args: JsonObject): JsonObject {
   const given = wrap === undefined ? args : { [wrap]: args };
   return { ...given, ...(fillEntry(set ?? {}, entry) as JsonObject) };

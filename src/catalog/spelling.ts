@@ -25,7 +25,6 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
 
 /** Prefixes that some models put before a tool's name. */
 const namespacePrefixes: readonly string[] = ["default_api.", "functions.", "tools.", "action:", "qm."];
-
 export type SpellingIndex = ReturnType<typeof createSpellingIndex>;
 
 /** Finds actions by words and aliases. It has every action, so callers must filter by a view. */
@@ -40,7 +39,6 @@ export function createSpellingIndex(actions: readonly Action[]) {
   }
   return {
     findByAlias: (text: string): readonly Action[] => byAlias.get(text) ?? [],
-    /** The actions made of the same words, in any order. */
     findByWords: (words: readonly string[]): readonly Action[] => byWords.get(toWordKey(words)) ?? [],
     findByWord: (word: string): readonly Action[] => byWord.get(word) ?? [],
     words: { [Symbol.iterator]: () => byWord.keys() },
@@ -75,24 +73,17 @@ const SURFACE_TOOLS: ReadonlySet<string> = new Set(
 );
 
 /** `respond` ends an actor's turn and is no action. */
-export function isRespondName(text: string): boolean {
-  return toBareName(text) === "respond";
-}
+export const isRespondName = (text: string): boolean => toBareName(text) === "respond";
 
 /** Whether a name belongs to the runtime or to a surface. */
-export function isReservedName(text: string): boolean {
-  return isRespondName(text) || SURFACE_TOOLS.has(toBareName(text));
-}
+export const isReservedName = (text: string): boolean => isRespondName(text) || SURFACE_TOOLS.has(toBareName(text));
 
-function toBareName(text: string): string {
-  return stripNamespace(text)
+const toBareName = (text: string): string =>
+  stripNamespace(text)
     .toLowerCase()
     .replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
-}
 
-function toWordKey(words: readonly string[]): string {
-  return [...new Set(words)].sort().join(" ");
-}
+const toWordKey = (words: readonly string[]): string => [...new Set(words)].sort().join(" ");
 
 function put(map: Map<string, Action[]>, key: string, action: Action): void {
   const known = map.get(key);

@@ -13,7 +13,6 @@ interface CommonRegistration<Schema extends InputSchema>
     Partial<Pick<Action, "requiresApproval" | "tags" | "loading" | "examples" | "concurrency" | "idempotent">> {
   /** Unique among registered tools; actors refer to it. Listed as `tool__<name>`. */
   readonly name: string;
-  /** Tells the model what the tool does and when to use it. */
   readonly description: string;
   /** JSON Schema of an object, or a Standard Schema such as zod's. */
   readonly inputSchema: Schema;
@@ -43,10 +42,7 @@ interface SpecialistRegistration {
   readonly peerExposed?: false;
 }
 
-interface RoutedRegistration {
-  readonly routing?: "routed";
-  readonly bypassRouting?: undefined;
-}
+type RoutedRegistration = { readonly routing?: "routed"; readonly bypassRouting?: undefined };
 
 /** Subscribers do not see the calls. They are recorded like any other. */
 interface BypassRegistration {
@@ -125,10 +121,7 @@ export function createToolRegistry(onRegistered: (action: Action) => void = () =
   };
 }
 
-function findClashes(
-  tool: Record<string, unknown>,
-  spellings: ReadonlyMap<string, Action>,
-): readonly RegistrationProblem[] {
+function findClashes(tool: Record<string, unknown>, spellings: ReadonlyMap<string, Action>) {
   const aliases: readonly unknown[] = Array.isArray(tool.aliases) ? tool.aliases : [];
   return [tool.name, ...aliases].flatMap((spelling, index) => {
     const other = typeof spelling === "string" ? spellings.get(spelling) : undefined;

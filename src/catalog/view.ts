@@ -17,10 +17,7 @@ export interface View {
 /** `evaluate` asks the policy about an action and, for a resource, the operation it runs. */
 export function createView(
   snapshot: CatalogSnapshot,
-  evaluate: (
-    action: Action,
-    target: Action | undefined,
-  ) => { readonly visible: boolean; readonly approval: ApprovalRequirement },
+  evaluate: (action: Action, target: Action | undefined) => { visible: boolean; approval: ApprovalRequirement },
 ): View {
   const getAccess = (action: Action) => evaluate(action, findTarget(snapshot, action));
   const served = new Map<Action["serves"], boolean>();
@@ -67,7 +64,5 @@ export function createView(
   };
 }
 
-/** The operation that a resource runs, or undefined for any other action. */
-export function findTarget(snapshot: CatalogSnapshot, action: Action): Action | undefined {
-  return action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);
-}
+export const findTarget = (snapshot: CatalogSnapshot, action: Action): Action | undefined =>
+  action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);

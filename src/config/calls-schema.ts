@@ -65,7 +65,6 @@ export const categoryApprovalOptions = z.strictObject({
   expiresIn: duration().optional().describe("How long the request stays open. Absent: as `expires_in` says."),
 });
 
-/** The approval options that the file and the library have in common. */
 export const approvalOptions = z.strictObject({
   expiresIn: duration().default("24h").describe("How long a request stays open, unless its rule says."),
   allowSelf: flag(false, "Whether users may approve calls that were made for them."),
@@ -113,7 +112,6 @@ export const approvalsSchema = approvalOptions
   .prefault({})
   .describe("Calls that a person must approve.");
 
-/** Bounds on running calls that the file and the library have in common. */
 export const limitOptions = z.strictObject({
   timeoutMs: integer(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
   concurrency: integer(1, 10_000).default(32).describe("How many calls may run at the same time."),

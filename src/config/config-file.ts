@@ -6,8 +6,6 @@ import { hashConfig, type LoadedConfig, type ParseConfigOptions, parseConfig } f
 import { CONFIG_BYTE_LIMIT } from "./yaml.ts";
 
 export const CONFIG_FILE = "quartermaster.yaml";
-
-/** Returns the bytes of a file. Throws if it cannot be read. */
 export type ReadConfigFile = (path: string) => Promise<Uint8Array>;
 
 export interface LoadConfigOptions extends ParseConfigOptions {
@@ -16,10 +14,7 @@ export interface LoadConfigOptions extends ParseConfigOptions {
   readonly readFile?: ReadConfigFile;
 }
 
-/**
- * Loads the file at `path`, or the one `findConfig` finds, or the defaults if there is none. Throws `invalid_config` with
- * every problem of the file at once; `details.problems` has them as data.
- */
+/** Loads `path`, the file `findConfig` finds, or the defaults. Throws `invalid_config` with `details.problems`. */
 export async function loadConfig(path: string | undefined, options: LoadConfigOptions): Promise<LoadedConfig> {
   const found = path === undefined ? await findConfig(options.cwd) : resolve(options.cwd, path);
   if (found !== undefined) return parseConfig(await readConfig(found, options.readFile), found, options);
@@ -69,9 +64,8 @@ function unreadableFileError(path: string, thrown: unknown): QmError {
   return new QmError("invalid_config", `${path} cannot be read: ${why}`, { cause: thrown, details: { path } });
 }
 
-function getErrorCode(thrown: unknown): string | undefined {
-  return thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : undefined;
-}
+const getErrorCode = (thrown: unknown): string | undefined =>
+  thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : undefined;
 
 export interface WatchConfigOptions extends ParseConfigOptions {
   /** Puts a new configuration into force. If it throws or rejects, `onRejected` is called. */

@@ -8,10 +8,7 @@ import { configSchema } from "./schema.ts";
 import type { YamlDocument } from "./yaml.ts";
 
 /** A place in the file, counted from 1. */
-export interface ConfigPosition {
-  readonly line: number;
-  readonly column: number;
-}
+export type ConfigPosition = { readonly line: number; readonly column: number };
 
 export interface ConfigProblem extends ConfigPosition {
   /** `policy.rules[0].effect`; empty for the file as a whole. */
@@ -21,20 +18,17 @@ export interface ConfigProblem extends ConfigPosition {
 
 export type KeyPath = readonly (string | number)[];
 
-/** `policy.rules[0].effect` */
-export function formatKeyPath(path: KeyPath): string {
-  return path
+export const formatKeyPath = (path: KeyPath): string =>
+  path
     .map((segment, index) => {
       if (typeof segment === "number") return `[${segment}]`;
       const name = /^[\w-]{1,80}$/.test(segment) ? segment : quoteName(segment);
       return index === 0 ? name : `.${name}`;
     })
     .join("");
-}
 
 /** Locating a problem takes time, and a hundred are enough to work with. */
 export const PROBLEM_LIMIT = 100;
-
 const LISTED_LIMIT = 20;
 
 /** All problems in the order of the file, one a line: `quartermaster.yaml:4:3 policy.denyed: unknown key`. */

@@ -65,7 +65,6 @@ const group = z.strictObject({
   actions: list(actionPattern(), "Takes these actions: names, or globs."),
 });
 
-/** The search options that the file and the library have in common. */
 export const searchOptions = {
   enabled: flag(true, "Whether actions can be searched. The `deferred` surface needs it."),
   maxResults: integer(1, 50).default(20).describe("The most results a search returns."),
@@ -106,7 +105,6 @@ export const embedderTimeoutMs = integer(1, 60_000)
   .default(1500)
   .describe("How long a search waits for the vector of its query before it searches by words alone.");
 
-/** An embedder as the file describes it. */
 const embedder = z
   .strictObject({
     class: z

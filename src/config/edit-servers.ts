@@ -19,10 +19,7 @@ interface ConfigEdit {
   readonly backup?: string;
 }
 
-/**
- * Adds servers to a configuration file, which is created if necessary. Comments and order of the rest stay. Throws
- * `conflict` if a name is taken and `invalid_config` if the result would not be valid, and then writes nothing.
- */
+/** Keeps comments and order. Throws `conflict` for a taken name, `invalid_config`, and then writes nothing. */
 export async function addConfiguredServers(
   path: string,
   servers: Readonly<Record<string, JsonObject>>,
@@ -49,14 +46,8 @@ export async function removeConfiguredServer(
   return { ...edit, before: before ?? edit.after };
 }
 
-type EditResult = ConfigEdit & { readonly before?: LoadedConfig; readonly after: LoadedConfig };
-
 /** Edits a file under a lock, so that two processes do not overwrite each other's changes. */
-async function editFile(
-  path: string,
-  options: ConfigEditOptions,
-  change: (text: string) => string,
-): Promise<EditResult> {
+async function editFile(path: string, options: ConfigEditOptions, change: (text: string) => string) {
   try {
     await mkdir(dirname(path), { recursive: true });
     // All links to a file share one lock.
@@ -92,9 +83,8 @@ async function readText(path: string): Promise<string | undefined> {
 function insertServer(path: string, text: string, name: string, entry: JsonObject): string {
   const document = parseYamlText(text);
   if (document.hasIn(["servers", name])) {
-    throw new QmError("conflict", `${path} already has a server ${name}`, {
-      hint: `Choose another name, or run \`qm servers remove ${name}\` first.`,
-    });
+    const hint = `Choose another name, or run \`qm servers remove ${name}\` first.`;
+    throw new QmError("conflict", `${path} already has a server ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   if (!isMap(changed.contents)) changed.contents = changed.createNode({}) as never;
@@ -105,9 +95,8 @@ function insertServer(path: string, text: string, name: string, entry: JsonObjec
 function deleteServer(path: string, text: string, name: string): string {
   const document = parseYamlText(text);
   if (!document.hasIn(["servers", name])) {
-    throw new QmError("not_found", `${path} has no server ${name}`, {
-      hint: "`qm servers list` shows the configured servers.",
-    });
+    const hint = "`qm servers list` shows the configured servers.";
+    throw new QmError("not_found", `${path} has no server ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   const servers = changed.get("servers");
@@ -118,9 +107,7 @@ function deleteServer(path: string, text: string, name: string): string {
   return parseYamlText(after).contents === null ? `${after}{}\n` : after;
 }
 
-function parseYamlText(text: string): Document.Parsed {
-  return parseDocument(text, { logLevel: "silent" });
-}
+const parseYamlText = (text: string): Document.Parsed => parseDocument(text, { logLevel: "silent" });
 
 /** The edited text if it has the wanted values. Otherwise the whole document is written again, with its comments. */
 function verifyEdit(text: string | undefined, wanted: Document): string {
@@ -150,23 +137,12 @@ function cutText(text: string, document: Document.Parsed, name: string): string 
   return pair && text.slice(0, findLineStart(text, pair)) + text.slice(findEnd(text, pair));
 }
 
-function listBlockItems(node: unknown): readonly Pair[] {
-  return isMap(node) && !(node as YAMLMap).flow ? node.items : [];
-}
+const listBlockItems = (node: unknown): readonly Pair[] => (isMap(node) && !(node as YAMLMap).flow ? node.items : []);
+const indentYaml = (entries: JsonObject, by: number): string =>
+  stringify(entries, { lineWidth: 0 }).replaceAll(/^(?=.)/gm, " ".repeat(by));
+const getStart = ({ key }: Pair): number => (key as Node).range?.[0] ?? 0;
+const findLineStart = (text: string, pair: Pair): number => text.lastIndexOf("\n", getStart(pair) - 1) + 1;
 
-function indentYaml(entries: JsonObject, by: number): string {
-  return stringify(entries, { lineWidth: 0 }).replaceAll(/^(?=.)/gm, " ".repeat(by));
-}
-
-function getStart({ key }: Pair): number {
-  return (key as Node).range?.[0] ?? 0;
-}
-
-function findLineStart(text: string, pair: Pair): number {
-  return text.lastIndexOf("\n", getStart(pair) - 1) + 1;
-}
-
-/** The offset after the last line of a pair. */
 function findEnd(text: string, { key, value }: Pair): number {
   const end = (value as Node | null)?.range?.[1] ?? (key as Node).range?.[1] ?? text.length;
   if (end > 0 && text[end - 1] === "\n") return end;

@@ -5,23 +5,15 @@ import { findReferenceProblem, hasReferenceSyntax } from "./references.ts";
 /** Schemas whose key in the file is not the option's name in snake_case. */
 export const fileKeys = z.registry<{ readonly key: string }>();
 
-/**
- * Text schemas that take `${env:NAME}` and `${secret:NAME}`. All other texts refuse them: nothing would fill them.
- * `isChecked`: the schema itself says what is wrong with a reference.
- */
+/** Text schemas that take references; all others refuse them. `isChecked`: the schema itself reports bad ones. */
 export const referenceTexts = z.registry<{ readonly isChecked: boolean }>();
-
 const ISSUE_LIMIT = 100;
-
 type Path = readonly PropertyKey[];
 type ParsedFile<T> =
   | { readonly success: true; readonly data: T }
   | { readonly success: false; readonly issues: readonly z.core.$ZodIssue[] };
 
-/**
- * Checks a value as the file has it: keys in snake_case, texts with references. The data has the keys of the schema, the
- * paths of the issues those of the file.
- */
+/** Checks a value with the file's snake_case keys. The data has the schema's keys, issues those of the file. */
 export function parseFileValue<S extends z.ZodType>(
   schema: S,
   value: unknown,
@@ -51,13 +43,11 @@ export function listFileKeys(schema: z.ZodType, path: Path): readonly string[] {
   return [...mapFileKeys(path.reduce<z.ZodType | undefined>(step, schema) ?? z.unknown()).keys()].map(String);
 }
 
-/** The names of the options in the object at a path. */
 export function listOptionKeys(schema: z.ZodType, path: Path): readonly string[] {
   const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, key);
   return Object.keys(getShape(path.reduce<z.ZodType | undefined>(step, schema)));
 }
 
-/** The key of an option in the file. */
 export function toFileKey(option: string, schema?: z.ZodType): string {
   const own = schema && fileKeys.get(unwrap(schema))?.key;
   return own ?? option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -93,10 +83,8 @@ function checkReferences(text: string, taken: { readonly isChecked: boolean } | 
   return taken.isChecked ? undefined : findReferenceProblem(text);
 }
 
-/** The options of an object by their keys in the file. */
-function mapFileKeys(schema: z.ZodType): ReadonlyMap<PropertyKey, string> {
-  return new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
-}
+const mapFileKeys = (schema: z.ZodType): ReadonlyMap<PropertyKey, string> =>
+  new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
 
 function toFilePath(schema: z.ZodType, path: Path): PropertyKey[] {
   let at: z.ZodType | undefined = schema;

@@ -1,10 +1,7 @@
 import { canonicalJson, getOwn } from "../core/json.ts";
 import type { Config } from "./schema.ts";
 
-/**
- * Lists what the new configuration allows and the old one did not, one sentence each. Reports every changed condition,
- * because it cannot be decided in general which of two conditions holds more often.
- */
+/** What the new configuration newly allows. Lists every changed condition: they cannot be compared in general. */
 export function findLooserSettings(before: Config, after: Config): readonly string[] {
   return [
     ...comparePolicy(before.policy, after.policy),
@@ -34,11 +31,10 @@ function comparePolicy(before: Config["policy"], after: Config["policy"]): reado
 }
 
 type Rules = Config["policy"]["rules"];
-
 const strength = { hide: 2, deny: 1, ask: 0 } as const;
 
-function compareRules(before: Rules, after: Rules): readonly string[] {
-  return before.flatMap((old) => {
+const compareRules = (before: Rules, after: Rules): readonly string[] =>
+  before.flatMap((old) => {
     const { name, rule, effect } = old;
     const label = `the rule ${quote(name)}`;
     // A rule that was only renamed is still in force.
@@ -50,7 +46,6 @@ function compareRules(before: Rules, after: Rules): readonly string[] {
     if (next.rule !== rule) return [`${label} has another condition`];
     return next.effect === "ask" ? compareLevel(label, old, next) : [];
   });
-}
 
 function compareLevel(what: string, before: { readonly level?: string }, after: { readonly level?: string }) {
   const [old, next] = [before.level ?? "user", after.level ?? "user"];
@@ -59,8 +54,8 @@ function compareLevel(what: string, before: { readonly level?: string }, after: 
 
 type Budgets = Config["policy"]["budgets"];
 
-function compareBudgets(before: Budgets, after: Budgets): readonly string[] {
-  return (["turn", "session", "tenant"] as const).flatMap((scope) =>
+const compareBudgets = (before: Budgets, after: Budgets): readonly string[] =>
+  (["turn", "session", "tenant"] as const).flatMap((scope) =>
     (["calls", "ms", "bytes"] as const).flatMap((kind) => {
       const [old, next] = [before[scope]?.[kind], after[scope]?.[kind]];
       const key = `policy.budgets.${scope}.${kind}`;
@@ -69,10 +64,9 @@ function compareBudgets(before: Budgets, after: Budgets): readonly string[] {
       return when(next > old, `${key} rose from ${old} to ${next}`);
     }),
   );
-}
 
-function compareActors(before: Config["actors"], after: Config["actors"]): readonly string[] {
-  return Object.entries(after).flatMap(([name, actor]) => {
+const compareActors = (before: Config["actors"], after: Config["actors"]): readonly string[] =>
+  Object.entries(after).flatMap(([name, actor]) => {
     const key = `actors.${name}`;
     const old = getOwn(before, name);
     if (old === undefined) return [`${key} is new`];
@@ -82,7 +76,6 @@ function compareActors(before: Config["actors"], after: Config["actors"]): reado
       ...when(!isSame, `${key} has another scope or other attributes, which rules compare`),
     ];
   });
-}
 
 type Approvals = Config["approvals"];
 
@@ -113,13 +106,12 @@ function compareCategory(key: string, before: CategoryRule, after: CategoryRule)
 
 type Roles = Readonly<Record<string, { readonly roles: readonly string[] }>>;
 
-function compareRoles(key: string, before: Roles, after: Roles, added: string): readonly string[] {
-  return Object.entries(after).flatMap(([name, { roles }]) => {
+const compareRoles = (key: string, before: Roles, after: Roles, added: string): readonly string[] =>
+  Object.entries(after).flatMap(([name, { roles }]) => {
     const old = getOwn(before, name);
     if (old === undefined) return [`${key}.${name} ${added}`];
     return findMissing(old.roles, roles).map((role) => `${key}.${name} also has the role ${quote(role)}`);
   });
-}
 
 type Files = Config["providers"]["file"];
 
@@ -165,21 +157,12 @@ function compareTool(key: string, before: ToolOverride, after: ToolOverride | un
   ];
 }
 
-function when(isLooser: boolean, text: string): readonly string[] {
-  return isLooser ? [text] : [];
-}
+const when = (isLooser: boolean, text: string): readonly string[] => (isLooser ? [text] : []);
+const listAdded = (key: string, before: readonly string[], after: readonly string[]): readonly string[] =>
+  findMissing(before, after).map((each) => `${key} also lists ${quote(each)}`);
+const listRemoved = (key: string, before: readonly string[], after: readonly string[]): readonly string[] =>
+  findMissing(after, before).map((each) => `${key} no longer lists ${quote(each)}`);
 
-function listAdded(key: string, before: readonly string[], after: readonly string[]): readonly string[] {
-  return findMissing(before, after).map((each) => `${key} also lists ${quote(each)}`);
-}
-
-function listRemoved(key: string, before: readonly string[], after: readonly string[]): readonly string[] {
-  return findMissing(after, before).map((each) => `${key} no longer lists ${quote(each)}`);
-}
-
-/** The values of `list` that `reference` lacks. */
-function findMissing(reference: readonly string[], list: readonly string[]): readonly string[] {
-  return list.filter((each) => !reference.includes(each));
-}
-
+const findMissing = (reference: readonly string[], list: readonly string[]): readonly string[] =>
+  list.filter((each) => !reference.includes(each));
 const quote = (text: string): string => JSON.stringify(text);

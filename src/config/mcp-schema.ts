@@ -44,7 +44,6 @@ const gateway = z.strictObject({
 });
 
 export const gatewaySchema = gateway.prefault({}).describe("Quartermaster as an MCP server: `qm mcp` and `qm serve`.");
-
 export type ProfileConfig = Options<z.output<typeof profile>>;
 
 const SERVER_NAME =
@@ -126,15 +125,9 @@ export const serverSchema = z
     error: "has both `command`, for a local server, and `url`, for a remote one",
   })
   .superRefine((server, context) => {
-    const foreign = server.url === undefined ? (["oauth"] as const) : (["cwd"] as const);
-    for (const key of foreign) {
-      if (server[key] !== undefined)
-        context.addIssue({
-          code: "custom",
-          path: [key],
-          message: `has no effect ${server.url === undefined ? "without" : "with"} \`url\``,
-        });
-    }
+    const key = server.url === undefined ? "oauth" : "cwd";
+    const message = `has no effect ${server.url === undefined ? "without" : "with"} \`url\``;
+    if (server[key] !== undefined) context.addIssue({ code: "custom", path: [key], message });
   });
 
 export const serversSchema = z
@@ -149,10 +142,8 @@ const mcp = z.strictObject({
 });
 
 export const mcpSchema = mcp.prefault({}).describe("Options for all MCP servers.");
-
 export type ServerConfig = Options<z.output<typeof serverSchema>>;
 
-/** Checks a server entry as it would be written to the file. */
 export function checkServerEntry(entry: unknown): readonly z.core.$ZodIssue[] {
   const parsed = parseFileValue(serverSchema, entry);
   return parsed.success ? [] : parsed.issues;
@@ -168,7 +159,6 @@ function isHttpUrl(url: string): boolean {
   return listVariables(url).length > 0 || (/^https?:\/\//i.test(url) && URL.canParse(url));
 }
 
-/** Text that may be empty and may hold references. */
 function filledText() {
   return z.string().register(referenceTexts, { isChecked: false });
 }

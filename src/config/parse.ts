@@ -18,20 +18,13 @@ import { type Config, configSchema } from "./schema.ts";
 import { readYaml, type YamlDocument } from "./yaml.ts";
 
 export interface ParseConfigOptions {
-  /**
-   * The variables to check references against now. Absent: references are checked where they are used, as those in
-   * `secrets`, `servers`, `gateway` and `approvals` and those to stored secrets always are.
-   */
+  /** Checks references now. Absent, and always for secrets, servers, gateway, approvals: where they are used. */
   readonly env?: Environment;
   /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are not checked. */
   readonly compileExpression?: (text: string) => unknown;
 }
 
-/** An unfilled `${env:NAME}` in the configuration. */
-export interface ConfigReference {
-  readonly key: string;
-  readonly variable: string;
-}
+export type ConfigReference = { readonly key: string; readonly variable: string };
 
 export interface LoadedConfig {
   /** Frozen. */
@@ -74,15 +67,10 @@ export function parseConfig(
   };
 }
 
-export function hashConfig(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
-}
+export const hashConfig = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** Problems the schema cannot see. Reads the raw values, so that they are reported together with those of the schema. */
-function findRuleProblems(
-  yaml: YamlDocument,
-  compile: ParseConfigOptions["compileExpression"],
-): readonly ConfigProblem[] {
+function findRuleProblems(yaml: YamlDocument, compile: ParseConfigOptions["compileExpression"]) {
   const problems: ConfigProblem[] = [];
   const report = (at: KeyPath, message: string) =>
     problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });
@@ -110,17 +98,12 @@ function findRuleProblems(
   return problems;
 }
 
-function toRecord(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {};
-}
-
-function toRecords(value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] {
-  return Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
-}
+const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isRecord(value) ? value : {});
+const toRecords = (value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] =>
+  Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
 
 // An unset secret cannot leak, and a server, client or person without a key stops only that one, not the policy.
 const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway", "approvals"]);
-
 type FoundReference = { readonly at: KeyPath; readonly variable: string };
 
 function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] {
@@ -130,11 +113,7 @@ function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] 
   return Object.entries(value).flatMap(([key, part]) => findReferences(part, [...at, key]));
 }
 
-function findMissingVariables(
-  references: readonly FoundReference[],
-  yaml: YamlDocument,
-  env: Environment,
-): readonly ConfigProblem[] {
+function findMissingVariables(references: readonly FoundReference[], yaml: YamlDocument, env: Environment) {
   const isMissing = ({ at, variable }: FoundReference) =>
     !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET_PREFIX);
   return references

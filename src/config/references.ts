@@ -36,9 +36,7 @@ export function findReferenceProblem(text: string): string | undefined {
 }
 
 /** Whether a text looks as if it had a reference: an unescaped `${word:`. */
-export function hasReferenceSyntax(text: string): boolean {
-  return /(?<!\$)\$\{\s*\w+:/.test(text);
-}
+export const hasReferenceSyntax = (text: string): boolean => /(?<!\$)\$\{\s*\w+:/.test(text);
 
 export function describeMissing(variable: string): string {
   if (!variable.startsWith(SECRET_PREFIX)) return `the environment variable ${variable} is not set, or is empty`;
@@ -48,7 +46,6 @@ export function describeMissing(variable: string): string {
 
 /** Begins the names of stored secrets. A reference to an environment variable cannot have such a name. */
 export const SECRET_PREFIX = "secret:";
-
 type Part = string | { readonly variable: string };
 
 // An escape, a closed `${...}`, or a `${` that nothing closes.

@@ -2,10 +2,7 @@ import { z } from "zod";
 import { DURATION_PATTERN, type Duration, parseDuration } from "../core/runtime.ts";
 import { referenceTexts } from "./file-keys.ts";
 
-/**
- * The type of options that a schema stands for: read-only, and an option that is left out is absent, not `undefined`.
- * Parsing keeps that promise, because YAML has no `undefined`.
- */
+/** Read-only options of a schema. An option left out is absent, not `undefined`: YAML has no `undefined`. */
 export type Options<T> = T extends (...args: never[]) => unknown
   ? T
   : T extends readonly (infer Item)[]
@@ -16,14 +13,12 @@ export type Options<T> = T extends (...args: never[]) => unknown
 
 /** How documentation writes a reference. */
 export const REFERENCE_FORMS = `\`\${env:NAME}\` or \`\${secret:NAME}\``;
-
 export const DAY_MS = 86_400_000;
 
 export function flag(preset: boolean, meaning: string) {
   return z.boolean().default(preset).describe(meaning);
 }
 
-/** A list that is empty by default. */
 export function list<S extends z.ZodType>(item: S, meaning: string) {
   return z.array(item).default([]).describe(meaning);
 }

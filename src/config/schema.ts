@@ -6,10 +6,7 @@ import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { actorsSchema, policySchema } from "./policy-schema.ts";
 import { flag, list, type Options, REFERENCE_FORMS, referenceText, secretReference, text } from "./schema-values.ts";
 
-/**
- * Everything `quartermaster.yaml` may say, with the names that options have in code; in the file they are in snake_case
- * (see `parseFileValue`). The JSON Schema and the table in `docs/config.md` are made from it.
- */
+/** Everything the file may say, there in snake_case. The JSON Schema and `docs/config.md` are made from it. */
 export const configSchema = z
   .strictObject({
     store: z

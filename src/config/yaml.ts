@@ -22,13 +22,11 @@ import {
   PROBLEM_LIMIT,
 } from "./config-problems.ts";
 
-/** A YAML text as plain values, with their places in the text. */
 export interface YamlDocument {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   /** The place of the value at `path`, or of the nearest value around it. */
   locateValue(path: KeyPath): ConfigPosition;
-  /** The place of the last key of `path`. */
   locateKey(path: KeyPath): ConfigPosition;
 }
 
@@ -87,12 +85,8 @@ function readText(text: string): YamlDocument {
     problems.push({ key: formatKeyPath(path), message, ...toPosition(getStart(node) ?? 0) });
   };
   const value = problems.length === 0 ? toPlainValue(root, [], report) : undefined;
-  return {
-    value,
-    problems,
-    locateValue: (path) => toPosition(findOffset(root, path, "value")),
-    locateKey: (path) => toPosition(findOffset(root, path, "key")),
-  };
+  const locate = (part: "value" | "key") => (path: KeyPath) => toPosition(findOffset(root, path, part));
+  return { value, problems, locateValue: locate("value"), locateKey: locate("key") };
 }
 
 function isDeeperThan(limit: number, tokens: readonly CST.Token[]): boolean {
@@ -129,7 +123,6 @@ function composeDocuments(
 }
 
 const QUOTED_STAR = '["*"]';
-
 type Report = (node: Node | null | undefined, path: KeyPath, message: string) => void;
 
 function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
@@ -153,9 +146,7 @@ function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
   return Object.fromEntries(entries);
 }
 
-function getKey(pair: Pair): string {
-  return isScalar(pair.key) ? String(pair.key.value ?? "") : "";
-}
+const getKey = (pair: Pair): string => (isScalar(pair.key) ? String(pair.key.value ?? "") : "");
 
 function findOffset(root: unknown, path: KeyPath, wanted: "key" | "value"): number {
   let node = root;
@@ -173,9 +164,7 @@ function findOffset(root: unknown, path: KeyPath, wanted: "key" | "value"): numb
   return offset;
 }
 
-function getStart(node: unknown): number | undefined {
-  return (node as Node | null | undefined)?.range?.[0];
-}
+const getStart = (node: unknown): number | undefined => (node as Node | null | undefined)?.range?.[0];
 
 /** Own messages where the parser's could quote the file, which may hold secrets. */
 function explainError({ code, message }: YAMLError): string {

@@ -17,16 +17,9 @@ import type { TraceCarrier } from "./tracing.ts";
  * - `stateful`: starts or changes something that keeps running
  */
 export const effects = ["pure", "read", "write", "external", "stateful"] as const;
-
 export type Effect = (typeof effects)[number];
-
-export function getEffectRank(effect: Effect): number {
-  return effects.indexOf(effect);
-}
-
-export function hasSideEffects(effect: Effect): boolean {
-  return getEffectRank(effect) > getEffectRank("read");
-}
+export const getEffectRank = (effect: Effect): number => effects.indexOf(effect);
+export const hasSideEffects = (effect: Effect): boolean => getEffectRank(effect) > getEffectRank("read");
 
 export interface CallContext {
   readonly caller: Caller;
@@ -69,19 +62,9 @@ export interface ApprovalDecision {
 
 /** Gets arguments that fit the input schema. May throw: the caller sees the message. May return `WithContent`. */
 export type Handler = (args: JsonObject, context: CallContext) => unknown;
-
 export type JsonSchema = { readonly [keyword: string]: Json };
-
-export interface Example {
-  readonly args: JsonObject;
-  readonly description?: string;
-}
-
-export interface ApprovalQuestion {
-  readonly action: ActionName;
-  readonly args: JsonObject;
-  readonly caller: Caller;
-}
+export type Example = { readonly args: JsonObject; readonly description?: string };
+export type ApprovalQuestion = { readonly action: ActionName; readonly args: JsonObject; readonly caller: Caller };
 
 /**
  * Whether a person must approve a call: never, always, unless a CEL expression over `args`, `actor`, `tool` and `ctx` is
@@ -90,31 +73,19 @@ export interface ApprovalQuestion {
  */
 export type ApprovalRule =
   | boolean
-  | {
-      readonly autoApproveIf: string;
-      readonly level?: string;
-      readonly expiresIn?: Duration;
-    }
+  | { readonly autoApproveIf: string; readonly level?: string; readonly expiresIn?: Duration }
   | ((question: ApprovalQuestion) => string);
 
 /** Whether calls of an action need approval, as far as that is known without arguments. */
 export type ApprovalRequirement = "never" | "always" | "conditional";
-
 export type LoadingMode = "always" | "deferred";
-
 export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
 /** Whether a permitted action can be used right now, or what a person must do first. */
 export type Readiness = (typeof readinesses)[number];
 
-/**
- * How the arguments of a resource become those of its operation, applied by `transformArgs`. The caller may not give
- * `set` fields; `"$entry"` in their values stands for the resource's entry. `wrap` puts the caller's arguments under one field.
- */
-export interface ArgumentTransform {
-  readonly set?: JsonObject;
-  readonly wrap?: string;
-}
+/** The caller may not give `set` fields; `"$entry"` there is the entry. `wrap` puts arguments under one field. */
+export type ArgumentTransform = { readonly set?: JsonObject; readonly wrap?: string };
 
 /** Only callers that match every field may see the action. The empty string matches a caller without the field. */
 export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
@@ -143,10 +114,7 @@ export interface Action {
   readonly madeFrom?: ActionProvenance;
   /** Whether tokens in its arguments stay tokens, because the action shows them to the model again. */
   readonly keepsTokens?: boolean;
-  /**
-   * Arguments that are handles themselves: `{"$from": "note__12"}` there means `note__12`, not its content. `notes[]` is one
-   * handle or a list of them, and nothing in it is read from data.
-   */
+  /** Arguments where `{"$from": "note__12"}` means the handle itself. `notes[]`: one handle or a list of them. */
   readonly handleArguments?: readonly string[];
   /** Arguments brought into one spelling first, so that rules, approvals, the ledger and the handler see the same. */
   readonly normalize?: ArgumentForms;
@@ -176,15 +144,11 @@ export function summarizeAction({ description }: Pick<Action, "description">): s
 
 const definitionHashes = new WeakMap<Action, string>();
 
-/** A fingerprint of everything a caller relies on. */
-export function getDefinitionHash(action: Action): string {
-  return getOrCreate(definitionHashes, action, () => {
+export const getDefinitionHash = (action: Action): string =>
+  getOrCreate(definitionHashes, action, () => {
     const { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical } = action;
     const promise = { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical };
     return fingerprint(promise).slice(0, 16);
   });
-}
 
-export function fingerprint(value: unknown): string {
-  return hash("sha256", canonicalJson(value), "hex");
-}
+export const fingerprint = (value: unknown): string => hash("sha256", canonicalJson(value), "hex");

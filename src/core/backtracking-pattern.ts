@@ -24,7 +24,6 @@ export class BacktrackingPattern {
     this.#match = compilePattern(pattern, this.#unicode ? "u" : "");
   }
 
-  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     try {
       for (let start = 0; start <= text.length; start++) {
@@ -40,10 +39,7 @@ export class BacktrackingPattern {
 }
 
 const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
-
-function isInsidePair(text: string, at: number): boolean {
-  return at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
-}
+const isInsidePair = (text: string, at: number): boolean => at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 
 function compilePattern(pattern: AST.Pattern, flags: string): Matcher {
   const groups = collectGroups(pattern);
@@ -209,7 +205,6 @@ function readCodePoint(text: string, at: number, backward: boolean): string | un
   return SURROGATE_PAIR.test(pair) ? pair : text[at - 1];
 }
 
-/** The capturing groups in a node, in the order of their numbers. */
 function collectGroups(node: AST.Node): readonly AST.CapturingGroup[] {
   const groups: AST.CapturingGroup[] = [];
   visitRegExpAST(node, { onCapturingGroupEnter: (group) => void groups.push(group) });

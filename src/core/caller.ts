@@ -1,25 +1,13 @@
 import { QmError } from "./errors.ts";
 import { isRecord, type JsonObject, omitUndefined } from "./json.ts";
 
-export interface ProgressUpdate {
-  readonly progress: number;
-  readonly total?: number;
-  readonly message?: string;
-}
+export type ProgressUpdate = { readonly progress: number; readonly total?: number; readonly message?: string };
 
 /** A log line for the caller's side. People see it; it is never treated as an instruction. */
-export interface LogLine {
-  readonly level: string;
-  readonly logger?: string;
-  readonly data: unknown;
-}
+export type LogLine = { readonly level: string; readonly logger?: string; readonly data: unknown };
 
 /** An MCP request to the client: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
-export interface AskedQuestion {
-  readonly method: string;
-  readonly params: JsonObject;
-}
-
+export type AskedQuestion = { readonly method: string; readonly params: JsonObject };
 export type AskedQuestions = Readonly<Record<string, AskedQuestion>>;
 
 /** Sends progress, log lines and questions to the caller while its call runs. */
@@ -34,18 +22,12 @@ export interface Dialogue {
 }
 
 /** Whether an MCP client can show a form. Older clients declare forms as `elicitation: {}`. */
-export function canShowForm({ elicitation }: JsonObject): boolean {
-  return isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
-}
+export const canShowForm = ({ elicitation }: JsonObject): boolean =>
+  isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
 
 /** An abort reason for a call whose caller stops waiting without withdrawing the approval question. */
-export function createLeftOpenError(why: string): QmError {
-  return new QmError("cancelled", why, { details: { left_open: true } });
-}
-
-export function isLeftOpen(reason: unknown): boolean {
-  return reason instanceof QmError && reason.details.left_open === true;
-}
+export const createLeftOpenError = (why: string) => new QmError("cancelled", why, { details: { left_open: true } });
+export const isLeftOpen = (reason: unknown): boolean => reason instanceof QmError && reason.details.left_open === true;
 
 /** The identity every decision, view and record is made for. */
 export interface Caller {
@@ -71,9 +53,8 @@ export interface FlatCaller {
   readonly person?: string;
 }
 
-export function flattenCaller({ actor, session, turn, tenant, user, person }: Caller): FlatCaller {
-  return omitUndefined({ actor, session, turn, tenant, user: user?.id, person });
-}
+export const flattenCaller = ({ actor, session, turn, tenant, user, person }: Caller): FlatCaller =>
+  omitUndefined({ actor, session, turn, tenant, user: user?.id, person });
 
 /** Whether both may use the same calls. A known client may reconnect under another session; others must keep theirs. */
 export function isSameCaller(one: Caller, other: Caller): boolean {

@@ -18,18 +18,12 @@ const OTHER_LETTERS = new RegExp(`${OTHER_SCRIPT.source}+`, "g");
 const WORD = /[\p{L}\p{M}]+/gu;
 
 /** Whether a word mixes Latin letters with look-alikes of another script. */
-export function isDisguised(word: string): boolean {
-  return OTHER_SCRIPT.test(word) && /[a-z]/i.test(word) && Array.from(word).some((letter) => LATIN.has(letter));
-}
+export const isDisguised = (word: string): boolean =>
+  OTHER_SCRIPT.test(word) && /[a-z]/i.test(word) && Array.from(word).some((letter) => LATIN.has(letter));
 
-/**
- * Whether a reader would take a word for a Latin one: it mixes scripts, or has only look-alikes. Words of look-alikes are
- * ordinary only beside words of their own script: a caller could plant one foreign letter elsewhere in the text.
- */
-function looksLatin(word: string, at: number, text: string): boolean {
-  return isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, text));
-}
-
+/** Also a word of look-alikes alone, unless beside words of its script: one planted letter must not excuse it. */
+const looksLatin = (word: string, at: number, text: string): boolean =>
+  isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, text));
 const ALIKE = new RegExp(`^[${[...LATIN.keys()].join("")}]+$`);
 const LONGEST_NEIGHBOUR = 40;
 
@@ -40,9 +34,8 @@ function isInSentence(word: string, at: number, text: string): boolean {
   return !/[a-z]/i.test(before + after) && (isForeign(before) || isForeign(after));
 }
 
-function isForeign(word: string): boolean {
-  return Array.from(word).filter((letter) => OTHER_SCRIPT.test(letter) && !LATIN.has(letter)).length >= 2;
-}
+const isForeign = (word: string): boolean =>
+  Array.from(word).filter((letter) => OTHER_SCRIPT.test(letter) && !LATIN.has(letter)).length >= 2;
 
 /** Replaces look-alikes in mixed words by their Latin letters, as a careless reader would read them. */
 export function replaceLookalikes(text: string): string {
@@ -57,24 +50,17 @@ export const UNSAFE_CHARACTERS =
   /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
 
 /** Untrusted text on one line, with unsafe characters escaped. */
-export function toOneLine(text: string): string {
-  return escapeUnsafe(text.replace(/\s+/gu, " ").trim());
-}
+export const toOneLine = (text: string): string => escapeUnsafe(text.replace(/\s+/gu, " ").trim());
 
 /** Untrusted text with unsafe characters escaped, except line breaks and tabs. */
-export function escapeUnsafe(text: string): string {
-  return text.replace(UNSAFE_CHARACTERS, (character) =>
+export const escapeUnsafe = (text: string): string =>
+  text.replace(UNSAFE_CHARACTERS, (character) =>
     character === "\n" || character === "\t" ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,
   );
-}
 
-export function formatCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-export function quoteShellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}
+export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+export const quoteShellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 /** More invisible characters: joiners, fillers, soft hyphens, variant selectors, lone surrogates. */
 const SHAPELESS = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Surrogate}\u2800]/u;
@@ -97,15 +83,11 @@ const NOT_ASCII = /\P{ASCII}+/gu;
 const ASCII_TEXT = /^[\t\n\r\x20-\x7E]*$/;
 
 /** Untrusted text on one line, escaped so that no character is invisible and no two look the same. */
-export function toVisibleLine(text: string): string {
-  return toVisibleText(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
-}
+export const toVisibleLine = (text: string) => toVisibleText(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 
 /** Like `toVisibleLine`, but keeps line breaks and tabs. */
-export function toVisibleText(text: string): string {
-  if (ASCII_TEXT.test(text) && !text.includes("\r")) return text;
-  return escapeDeceptive(text, WORD, escapeCodePoints);
-}
+export const toVisibleText = (text: string): string =>
+  ASCII_TEXT.test(text) && !text.includes("\r") ? text : escapeDeceptive(text, WORD, escapeCodePoints);
 
 /** The same JSON value with every such character as a JSON escape. */
 export function toVisibleJson(value: unknown, indent?: number): string {
@@ -161,9 +143,8 @@ function describeCharacter(script: string, character: string, like: string): str
   return `${script}${shape} (${formatCodePoint(character)})${looks}`;
 }
 
-function joinLimited(found: readonly string[]): string {
-  return `${found.slice(0, 8).join(", ")}${found.length > 8 ? ` and ${found.length - 8} more` : ""}`;
-}
+const joinLimited = (found: readonly string[]): string =>
+  `${found.slice(0, 8).join(", ")}${found.length > 8 ? ` and ${found.length - 8} more` : ""}`;
 
 function detectScript(letter: string): string {
   const point = letter.codePointAt(0) ?? 0;
@@ -172,14 +153,9 @@ function detectScript(letter: string): string {
   return point < 0x590 ? "Armenian " : "Cherokee ";
 }
 
-function formatCodePoint(character: string): string {
-  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
-}
-
-function escapeCodePoints(run: string): string {
-  return Array.from(run, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`).join("");
-}
-
-function escapeCodeUnits(run: string): string {
-  return run.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
+const formatCodePoint = (character: string): string =>
+  `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+const escapeCodePoints = (run: string): string =>
+  Array.from(run, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`).join("");
+const escapeCodeUnits = (run: string): string =>
+  run.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);

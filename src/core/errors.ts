@@ -42,7 +42,6 @@ export const errorCodes = {
 } as const satisfies Record<string, { readonly http: number; readonly retryable: boolean }>;
 
 export type ErrorCode = keyof typeof errorCodes;
-
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
 interface QmErrorOptions {
@@ -88,6 +87,5 @@ export function getErrorMessage(thrown: unknown): string {
   }
 }
 
-export function toErrorDetails(entries: Record<string, Json | undefined>): JsonObject {
-  return omitUndefined(entries) as JsonObject;
-}
+export const toErrorDetails = (entries: Record<string, Json | undefined>): JsonObject =>
+  omitUndefined(entries) as JsonObject;

@@ -13,7 +13,6 @@ const resource = { ...call, handle: text };
 const tool = { server: text, tool: text, hash: text };
 const searched = { requested: text, effective: text, actions: texts };
 const scoped = { scope: text, routing: text };
-/** The same schema for several fields. */
 const all = <Schema, const Name extends string>(schema: Schema, ...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
 const justified = { justification: optionalText, bypassReason: optionalText };

@@ -17,7 +17,6 @@ interface CheckedNode {
 }
 
 type Evaluate = (evaluator: unknown, node: unknown, context: unknown) => unknown;
-
 const STEP_WORK = 8;
 const ERROR_WORK = 500;
 const PART_WORK = 5;
@@ -166,13 +165,9 @@ function visitNodes(root: unknown, meter: (node: CheckedNode) => void, meterLoop
   visit(root);
 }
 
-function isNode(part: object): part is CheckedNode {
-  return "op" in part && "meta" in part && "evaluate" in part;
-}
+const isNode = (part: object): part is CheckedNode => "op" in part && "meta" in part && "evaluate" in part;
 
-function measureLength(value: unknown): number {
-  return typeof value === "string" || Array.isArray(value) ? value.length : 0;
-}
+const measureLength = (value: unknown) => (typeof value === "string" || Array.isArray(value) ? value.length : 0);
 
 function measureDeepSize(value: object, limit: number): number {
   let size = 0;

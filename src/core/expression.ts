@@ -15,7 +15,6 @@ export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
 
 /** The variables of a condition about a routed event. `tool` is set for calls only. */
 export const ROUTE_VARIABLES = ["event", "tool", "actor", "ctx"] as const;
-
 const TEXT_LIMIT = 4096;
 
 /**
@@ -30,9 +29,8 @@ export function compileCondition(text: string, variables: readonly string[]): Co
 }
 
 /** Compiles an expression over any variables. Evaluation fails if one of them is missing. */
-export function compileOpenCondition(text: string): Condition {
-  return compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
-}
+export const compileOpenCondition = (text: string): Condition =>
+  compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
 
 function compile(text: string, scope: Environment): Condition {
   const createError = (problem: string) => new QmError("invalid_expression", `expression ${quote(text)}: ${problem}`);
@@ -50,7 +48,6 @@ function compile(text: string, scope: Environment): Condition {
   if (checked.type !== "bool" && checked.type !== "dyn") throw createError(`gives ${checked.type}, not true or false`);
   const mentions = findVariables(program.ast);
   const evaluateMetered = attempt(() => meterExpression(program.ast));
-
   return {
     text,
     mentions,
@@ -112,10 +109,5 @@ function findVariables(ast: ASTNode): ReadonlySet<string> {
   return found;
 }
 
-function quote(text: string): string {
-  return JSON.stringify(clip(text, 120));
-}
-
-function getFirstLine(thrown: unknown): string {
-  return getErrorMessage(thrown).split("\n", 1)[0] ?? "";
-}
+const quote = (text: string): string => JSON.stringify(clip(text, 120));
+const getFirstLine = (thrown: unknown): string => getErrorMessage(thrown).split("\n", 1)[0] ?? "";

@@ -64,7 +64,6 @@ export class Streamed {
 /** One MCP content block: `text`, `image`, `audio`, `resource` or `resource_link`. */
 export type ContentBlock = JsonObject & { readonly type: string };
 
-/** A result for an interface that can show more than data. */
 export interface Content {
   readonly blocks: readonly ContentBlock[];
   /** Whether `data` is the tool's own structured result. */
@@ -84,9 +83,8 @@ export class WithContent {
 }
 
 /** The blocks as text for a model: texts unchanged, a description of everything else. */
-export function formatContent(blocks: readonly ContentBlock[], limit: number): string {
-  return cutText(blocks.map(formatBlock).join("\n"), limit);
-}
+export const formatContent = (blocks: readonly ContentBlock[], limit: number): string =>
+  cutText(blocks.map(formatBlock).join("\n"), limit);
 
 export function cutText(text: string, limit: number): string {
   if (text.length <= limit) return text;
@@ -94,9 +92,8 @@ export function cutText(text: string, limit: number): string {
   return clip(text, limit - note.length) + note;
 }
 
-export function measureMedia(blocks: readonly ContentBlock[]): number {
-  return blocks.reduce((size, block) => size + getEncodedData(block).length, 0);
-}
+export const measureMedia = (blocks: readonly ContentBlock[]): number =>
+  blocks.reduce((size, block) => size + getEncodedData(block).length, 0);
 
 function formatBlock(block: ContentBlock): string {
   const { type, text, uri, name, mimeType, resource } = block;

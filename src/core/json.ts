@@ -1,16 +1,13 @@
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
-
 export type JsonObject = { readonly [key: string]: Json };
 
 type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
 };
 
-export function omitUndefined<const T extends object>(value: T): WithoutUndefined<T> {
-  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
-}
+export const omitUndefined = <const T extends object>(value: T): WithoutUndefined<T> =>
+  Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
 
-/** The value of a key, created and stored on first use. */
 export function getOrCreate<K, V>(
   map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
   key: K,
@@ -23,19 +20,15 @@ export function getOrCreate<K, V>(
   return created;
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** An own property or undefined. Names come from models, so `constructor` and `__proto__` must not be found. */
-export function getOwn<T>(record: { readonly [key: string]: T }, key: string): T | undefined {
-  return Object.hasOwn(record, key) ? record[key] : undefined;
-}
+export const getOwn = <T>(record: { readonly [key: string]: T }, key: string): T | undefined =>
+  Object.hasOwn(record, key) ? record[key] : undefined;
 
 /** JSON with sorted keys and no spaces, so that equal values give equal text. Otherwise like `JSON.stringify`. */
-export function canonicalJson(value: unknown): string {
-  return writeCanonical(value) ?? "null";
-}
+export const canonicalJson = (value: unknown): string => writeCanonical(value) ?? "null";
 
 function writeCanonical(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -68,9 +61,7 @@ export function isLargerThan(
   return false;
 }
 
-export function cloneFrozen<T>(value: T): T {
-  return deepFreeze(structuredClone(value));
-}
+export const cloneFrozen = <T>(value: T): T => deepFreeze(structuredClone(value));
 
 export function isDeepFrozen(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return true;

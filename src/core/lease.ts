@@ -9,11 +9,7 @@ export interface LeaseHolder {
   readonly leaseUntil: Date;
 }
 
-interface LeaseOptions {
-  readonly runtime: Runtime;
-  readonly self: ProcessInfo;
-  readonly durationMs: number;
-}
+type LeaseOptions = { readonly runtime: Runtime; readonly self: ProcessInfo; readonly durationMs: number };
 
 /** Creates leases for this process and checks those of others. */
 export class Lease {

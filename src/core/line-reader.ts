@@ -1,10 +1,5 @@
 /** The length, start and end of a line that was longer than the limit or not worth keeping. */
-export interface DroppedLine {
-  readonly bytes: number;
-  readonly head: Buffer;
-  readonly tail: Buffer;
-}
-
+export type DroppedLine = { readonly bytes: number; readonly head: Buffer; readonly tail: Buffer };
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const LONG = 64 * 1024;

@@ -6,14 +6,11 @@ const EXPANDED_SIZE_LIMIT = 5_000;
 const PROGRAM_LIMIT = 2_000;
 /** Class bounds in the whole program. The automaton sorts them all. */
 const CLASS_BOUNDS_LIMIT = 200_000;
-
 const TEXT_WORK = 16;
 const STATE_WORK = 10;
 const STATE_BASE = 50;
-
 const UNANCHORED = 0;
 const ANCHOR_BOTH = 2;
-
 export const CASE_INSENSITIVE = RE2JS.CASE_INSENSITIVE;
 export const MULTILINE = RE2JS.MULTILINE;
 export const DOTALL = RE2JS.DOTALL;
@@ -45,12 +42,10 @@ export class LinearPattern {
     return this.#program.programSize();
   }
 
-  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, UNANCHORED);
   }
 
-  /** Whether the whole text matches. Throws `WorkExceeded`. */
   testWhole(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, ANCHOR_BOTH);
   }
@@ -99,7 +94,6 @@ function createCountedText(text: string, dfa: { readonly stateCount: number }, b
   };
 }
 
-/** Whether the text is a regular expression with the `u` flag. */
 export function isUnicodePattern(source: string): boolean {
   try {
     new RegExp(source, "u");
@@ -117,9 +111,8 @@ function countClassBounds(program: RE2JS): number {
 }
 
 /** The work of compiling a pattern: its expanded size and its character classes. Accepts any text. */
-export function measurePattern(source: string, ignoresCase = false): number {
-  return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
-}
+export const measurePattern = (source: string, ignoresCase = false): number =>
+  measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 
 // Quoted text, an escape, a character class (a leading bracket is literal), a counted repetition, any character.
 const TOKEN =

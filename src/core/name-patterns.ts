@@ -16,18 +16,13 @@ export function matchesGlob(pattern: string, text: string): boolean {
     } else if (star >= 0) {
       p = star + 1;
       t = ++resume;
-    } else {
-      return false;
-    }
+    } else return false;
   }
   while (pattern[p] === "*") p++;
   return p === pattern.length;
 }
 
-export function isGlob(pattern: string): boolean {
-  return /[*?]/.test(pattern);
-}
-
+export const isGlob = (pattern: string): boolean => /[*?]/.test(pattern);
 export type PatternSet = ReturnType<typeof createPatternSet>;
 
 /** Names and globs from a configuration. A registered tool also matches by its bare name, without `tool__`. */
@@ -50,6 +45,5 @@ export function createPatternSet(patterns: readonly string[]) {
   };
 }
 
-export function listSpellings(action: Pick<Action, "name" | "category" | "entry">): readonly string[] {
-  return action.category === "tool" ? [action.name, action.entry] : [action.name];
-}
+export const listSpellings = (action: Pick<Action, "name" | "category" | "entry">): readonly string[] =>
+  action.category === "tool" ? [action.name, action.entry] : [action.name];

@@ -15,11 +15,7 @@ export type NormalForm = (typeof normalForms)[number] | ((value: string) => stri
 
 /** Normal forms by argument. `options.cwd` is a field of an object. In a list, every item gets the form. */
 export type ArgumentForms = Readonly<Record<string, NormalForm>>;
-
-export interface NormalizedArgs {
-  readonly args: JsonObject;
-  readonly changed: readonly string[];
-}
+export type NormalizedArgs = { readonly args: JsonObject; readonly changed: readonly string[] };
 
 /** Brings each declared argument into its normal form. Throws `invalid_arguments` or `path_refused`. */
 export function normalizeArgs(forms: ArgumentForms, args: JsonObject): NormalizedArgs {

@@ -66,20 +66,13 @@ export interface WaitingApproval {
   readonly unfit?: string;
 }
 
-export function getModelData({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown {
-  return forModel === undefined ? data : forModel;
-}
-
-export function isToolDenied(outcome: Outcome): boolean {
-  return outcome.status === "refused" && outcome.error.code === "tool_denied";
-}
-
+export const getModelData = ({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown =>
+  forModel === undefined ? data : forModel;
+export const isToolDenied = (outcome: Outcome) => outcome.status === "refused" && outcome.error.code === "tool_denied";
 export const VALUE_LIMIT = 4096;
 
-/** A result as text for a model: strings unchanged, anything else as JSON, cut at the limit. */
-export function formatResultValue(data: unknown, limit = VALUE_LIMIT): string {
-  return cutText(typeof data === "string" ? data : (JSON.stringify(data) ?? "null"), limit);
-}
+export const formatResultValue = (data: unknown, limit = VALUE_LIMIT): string =>
+  cutText(typeof data === "string" ? data : (JSON.stringify(data) ?? "null"), limit);
 
 /** A problem as text for a model. A long one loses its schema before its end. */
 export function formatProblemJson(problem: Problem, limit = VALUE_LIMIT): string {

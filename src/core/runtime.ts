@@ -2,7 +2,6 @@ const DURATION_UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 
 
 /** `500ms`, `30s`, `15m`, `24h`, `7d`. */
 export type Duration = `${number}${keyof typeof DURATION_UNITS}`;
-
 export const DURATION_PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 
 /** Milliseconds, rounded; undefined for another form and for zero. */
@@ -20,8 +19,4 @@ export interface Runtime {
   readonly newId: () => string;
 }
 
-export interface ProcessInfo {
-  readonly pid: number;
-  readonly host: string;
-  isAlive(pid: number): boolean;
-}
+export type ProcessInfo = { readonly pid: number; readonly host: string; isAlive(pid: number): boolean };

@@ -212,21 +212,17 @@ function listKeys(checker: SchemaChecker, value: unknown): Iterable<string | num
   return value.keys();
 }
 
-function listFieldNames(checker: SchemaChecker, value: unknown): readonly string[] {
-  return isRecord(value) ? checker.listNames(value) : [];
-}
-
+const listFieldNames = (checker: SchemaChecker, value: unknown): readonly string[] =>
+  isRecord(value) ? checker.listNames(value) : [];
 const entryLists = new WeakMap<object, readonly [string, unknown][]>();
 
 /** Cached, because the same schema is read for every item of a list. */
-function listEntries(value: unknown): readonly [string, unknown][] {
-  return isRecord(value) ? getOrCreate(entryLists, value, () => Object.entries(value)) : [];
-}
-
-function toArray(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function toChild(parent: SchemaLocation, key: string | number): SchemaLocation {
-  return { value: (parent.value as Record<string | number, unknown>)[key], parent, key, fills: parent.fills };
-}
+const listEntries = (value: unknown): readonly [string, unknown][] =>
+  isRecord(value) ? getOrCreate(entryLists, value, () => Object.entries(value)) : [];
+const toArray = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const toChild = (parent: SchemaLocation, key: string | number): SchemaLocation => ({
+  value: (parent.value as Record<string | number, unknown>)[key],
+  parent,
+  key,
+  fills: parent.fills,
+});

@@ -27,7 +27,6 @@ const formats: Readonly<Record<string, RegExp | ((text: string) => boolean)>> = 
 };
 
 const REGEX_LIMIT = 10_000;
-
 const DATED = /^.{10}[Tt ]/;
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?$/i;
 
@@ -52,7 +51,6 @@ function isHostname(text: string): boolean {
   return labels.length > 0 && labels.every((label) => /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i.test(label));
 }
 
-/** The price of looking at one part. */
 export const STEP_WORK = 10;
 const ITEMS_PER_UNIT = 8;
 const REGEX_WORK = 50;
@@ -179,7 +177,6 @@ function createSizeKeyword(
   };
 }
 
-/** Counts code points. */
 function countCharacters(value: unknown): number | undefined {
   if (typeof value !== "string") return undefined;
   let count = value.length;
@@ -193,7 +190,6 @@ function countFields(value: unknown, checker: SchemaChecker): number | undefined
   return isRecord(value) ? checker.listNames(value).length : undefined;
 }
 
-/** A copy of the default of a field, if its schema has one. */
 export function getDefault(properties: unknown, name: string): unknown {
   const schema = isRecord(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
   return isRecord(schema) && schema.default !== undefined ? structuredClone(schema.default) : undefined;

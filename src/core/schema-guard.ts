@@ -26,9 +26,7 @@ export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   return schema as JsonSchema;
 }
 
-function describeKind(raw: unknown): string {
-  return raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
-}
+const describeKind = (raw: unknown) => (raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`);
 
 function toJsonText(raw: unknown): string | undefined {
   let isLarge: boolean;
@@ -84,7 +82,6 @@ function checkReferences(part: Record<string, unknown>, root: JsonSchema): void 
   }
 }
 
-/** The part that a reference of the form `#/a/b` points at. */
 export function resolvePointer(root: JsonSchema, reference: string): unknown {
   let found: unknown = root;
   for (const part of reference.slice(2).split("/")) {
@@ -114,6 +111,4 @@ function checkPattern(pattern: string): void {
   if (linear === "syntax") throw unsafe(`has the pattern ${quoted}, which is not a regular expression`);
 }
 
-function unsafe(problem: string): QmError {
-  return new QmError("unsafe_schema", `the schema ${problem}`);
-}
+const unsafe = (problem: string): QmError => new QmError("unsafe_schema", `the schema ${problem}`);

@@ -8,7 +8,6 @@ import { assertionKeywords, STEP_WORK } from "./schema-assertions.ts";
 import { guardSchema, resolvePointer, type SchemaUse } from "./schema-guard.ts";
 import { spend, WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** A mismatch between a value and a schema. */
 export interface SchemaMismatch {
   /** JSON pointer; the empty string is the whole value. */
   readonly path: string;
@@ -27,15 +26,9 @@ export interface SchemaLocation {
 }
 
 /** Reports mismatches. `wanted` is the keyword's value from an untrusted schema, so it may be anything. */
-export type KeywordChecker = (
-  checker: SchemaChecker,
-  wanted: unknown,
-  place: SchemaLocation,
-  schema: SchemaObject,
-) => void;
+export type KeywordChecker = (check: SchemaChecker, wanted: unknown, at: SchemaLocation, schema: SchemaObject) => void;
 
 export type KeywordCheckers = Readonly<Record<string, KeywordChecker>>;
-
 const MISMATCH_LIMIT = 8;
 const MISMATCH_WORK = 50;
 const LARGE_OBJECT = 100;
@@ -69,7 +62,6 @@ export class SchemaChecker {
     return this.#collect(this.#root, { value, fills });
   }
 
-  /** Checks a value against a part of the schema and reports the mismatches. */
   fits(schema: unknown, place: SchemaLocation): void {
     if (schema === false) this.report(place, "boolean schema is false");
     if (!isRecord(schema)) return;
@@ -191,9 +183,8 @@ const validators = {
 };
 
 /** The validator of a schema, cached as long as the schema object lives. */
-export function getValidator(schema: JsonSchema, use: SchemaUse): SchemaValidator {
-  return getOrCreate(validators[use], schema, () => createValidator(schema, use));
-}
+export const getValidator = (schema: JsonSchema, use: SchemaUse): SchemaValidator =>
+  getOrCreate(validators[use], schema, () => createValidator(schema, use));
 
 function createValidator(raw: JsonSchema, use: SchemaUse): SchemaValidator {
   let checker: SchemaChecker;

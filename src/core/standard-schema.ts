@@ -6,13 +6,9 @@ import { isRecord, type JsonObject } from "./json.ts";
 
 /** JSON Schema, or a Standard Schema that can be converted to it (zod). */
 export type InputSchema = JsonSchema | StandardSchemaV1;
-
-/** The type of a handler's arguments. */
 export type SchemaOutput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
-
-export function isStandardSchema(schema: unknown): schema is StandardSchemaV1 {
-  return (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
-}
+export const isStandardSchema = (schema: unknown): schema is StandardSchemaV1 =>
+  (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
 
 /** The JSON Schema that models see and arguments are checked against. Throws `unsafe_schema`. */
 export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>): JsonSchema {
@@ -28,14 +24,11 @@ export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>)
       return rest as JsonSchema;
     }
   } catch (thrown) {
-    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, {
-      cause: thrown,
-      hint: "Leave out transforms, functions and custom types, or use JSON Schema.",
-    });
+    const hint = "Leave out transforms, functions and custom types, or use JSON Schema.";
+    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, { hint, cause: thrown });
   }
-  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot be converted to JSON Schema`, {
-    hint: "Use JSON Schema or a zod schema.",
-  });
+  const hint = "Use JSON Schema or a zod schema.";
+  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot be converted to JSON Schema`, { hint });
 }
 
 /** Validates with a Standard Schema before the handler: it may refine and transform beyond JSON Schema. */

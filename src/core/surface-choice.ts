@@ -8,13 +8,9 @@ import type { LoadingMode } from "./action.ts";
  * - `hybrid`: by words and by meaning, in one merged list
  */
 export const searchTypes = ["fts", "regex", "exact", "semantic", "hybrid"] as const;
-
 export type SearchType = (typeof searchTypes)[number];
-
 export const surfaceKinds = ["universal", "deferred", "flat", "auto"] as const;
-
 export type SurfaceKind = (typeof surfaceKinds)[number];
-
 export const selections = ["none", "enum", "promote"] as const;
 
 /**
@@ -23,7 +19,6 @@ export const selections = ["none", "enum", "promote"] as const;
  * model call only listed tools.
  */
 export type SurfaceSelection = (typeof selections)[number];
-
 export const activationScopes = ["run", "session"] as const;
 
 /** How long an activated action stays a tool: for one turn or for the session. */

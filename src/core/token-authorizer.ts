@@ -13,14 +13,9 @@ export function createTokenAuthorizer<Owner>(
   };
 }
 
-function digestToken(token: string): Buffer {
-  return hash("sha256", token, "buffer");
-}
+const digestToken = (token: string): Buffer => hash("sha256", token, "buffer");
 
-/**
- * Reads an `Authorization: Bearer` header and finds the owner of its token. Without an owner the request is answered 401,
- * with `challenge` as its `WWW-Authenticate` header.
- */
+/** Finds the owner of a Bearer token. Without one, answer 401 with `challenge` as `WWW-Authenticate`. */
 export function authorizeBearer<Owner>(
   header: string | null | undefined,
   authorize: (token: string) => Owner | undefined,

@@ -1,11 +1,5 @@
-/** The W3C trace headers of a call. */
-export interface TraceCarrier {
-  readonly traceparent?: string;
-  readonly tracestate?: string;
-}
-
+export type TraceCarrier = { readonly traceparent?: string; readonly tracestate?: string };
 export type SpanKind = "internal" | "client" | "server";
-
 export type SpanFacts = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /** One traced piece of work. Never throws. */
@@ -25,10 +19,8 @@ export interface Span {
 export interface Tracer {
   readonly content: boolean;
   start(name: string, kind: SpanKind, facts: SpanFacts, parent?: TraceCarrier): Span;
-  /** Records a duration in the histogram `metric`. */
   took(metric: string, seconds: number, facts: SpanFacts): void;
 }
 
 const silentSpan: Span = { set() {}, fail() {}, rename() {}, carrier: () => ({}), within: (work) => work(), end() {} };
-
 export const silentTracer: Tracer = { content: false, start: () => silentSpan, took() {} };

@@ -1,9 +1,7 @@
 import { QmError } from "./errors.ts";
 
 /** The work left, in units of about 10 ns. It counts work, not time, so that a busy machine gives the same answer. */
-export interface WorkBudget {
-  left: number;
-}
+export type WorkBudget = { left: number };
 
 /** The limit of one synchronous evaluation: about 20 milliseconds. */
 export const WORK_LIMIT = 2_000_000;

@@ -7,10 +7,7 @@ const WRAPPERS = new Set(["args", "arguments", "input", "parameters", "params", 
 const REPAIR_DEPTH = 16;
 const RESPELLED_FIELD_LIMIT = 200;
 
-/**
- * Fixes plain slips of a model: JSON in a string, a second wrapping, numbers and booleans as strings, one item instead of a
- * list, a key in another case. The caller validates the result, so a repair cannot let anything through.
- */
+/** Fixes plain slips of a model. The caller validates the result, so a repair cannot let anything through. */
 export function repairToSchema(schema: JsonSchema, given: unknown) {
   const repairs: string[] = [];
   const unwrapped = unwrap(schema, given, repairs);
@@ -87,7 +84,6 @@ function convertOnce(schema: SchemaObject, value: unknown, path: string, repairs
 }
 
 type SchemaObject = Readonly<Record<string, unknown>>;
-
 const NUMBER = /^-?(?:0|[1-9]\d{0,15})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,3})?$/;
 
 const conversions: Readonly<Record<string, (value: unknown, schema: SchemaObject) => unknown>> = {
@@ -145,9 +141,7 @@ function findRespelledKey(given: string, properties: SchemaObject, value: Record
   return same.length === 1 ? same[0] : undefined;
 }
 
-function getProperties(schema: SchemaObject): SchemaObject {
-  return isRecord(schema.properties) ? schema.properties : {};
-}
+const getProperties = (schema: SchemaObject): SchemaObject => (isRecord(schema.properties) ? schema.properties : {});
 
 function parseJsonAs<T>(text: string, is: (value: unknown) => value is T): T | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;
@@ -230,6 +224,4 @@ function sampleText({ format, minLength }: Record<string, unknown>): string {
   return known ?? "text".padEnd(Math.min(toCount(minLength), 64), "x");
 }
 
-function toCount(value: unknown): number {
-  return typeof value === "number" && value > 0 ? value : 0;
-}
+const toCount = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);

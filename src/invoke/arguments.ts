@@ -10,16 +10,13 @@ import { createMinimalExample, repairToSchema } from "./argument-repair.ts";
 import type { CallRecord } from "./call-record.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
 
-/** Arguments that fit the schema. */
 export interface PreparedArguments {
   readonly args: JsonObject;
   /** One `/path: change` for each repair. */
   readonly repairs: readonly string[];
-  /** Whether an argument was normalized. */
   readonly isNormalized?: true;
 }
 
-/** An action, or a tool of a surface. */
 export interface ArgumentSpec extends Pick<Action, "inputSchema" | "examples" | "normalize"> {
   readonly name: string;
 }
@@ -41,10 +38,7 @@ const FILLED_ARGUMENT_LIMIT = 16 * 1024 * 1024;
 const DEPTH_LIMIT = 256;
 const LONG_ARGUMENT_SIZE = 64 * 1024;
 
-/**
- * Checks arguments against the schema and normalizes them. Repairs them if they do not fit or have unknown fields. Throws
- * `invalid_arguments` with the problems, the schema and a minimal example.
- */
+/** Validates, normalizes, and repairs if needed. Throws `invalid_arguments` with the schema and an example. */
 export function prepareArguments(action: ArgumentSpec, own: ArgumentCopy): PreparedArguments {
   const { args, repairs } = repairArguments(action, own);
   const normal = normalizeArguments(action, args);
@@ -75,9 +69,8 @@ function repairArguments(action: ArgumentSpec, own: ArgumentCopy): PreparedArgum
 }
 
 /** Zero for a schema that names no properties. */
-function countUnknownFields({ inputSchema: { properties } }: ArgumentSpec, args: JsonObject): number {
-  return isRecord(properties) ? Object.keys(args).filter((key) => !Object.hasOwn(properties, key)).length : 0;
-}
+const countUnknownFields = ({ inputSchema: { properties } }: ArgumentSpec, args: JsonObject): number =>
+  isRecord(properties) ? Object.keys(args).filter((key) => !Object.hasOwn(properties, key)).length : 0;
 
 /** Adds the schema and an example to an `invalid_arguments` error that a handler threw. */
 export function addSchemaDetails(action: Action, thrown: unknown): unknown {
@@ -100,9 +93,7 @@ export function toTargetArguments(action: Action, target: Action | undefined, ar
 }
 
 /** Checking long arguments takes time, so other calls get a turn before and after. */
-export function isLongArgument({ text }: ArgumentCopy): boolean {
-  return text.length > LONG_ARGUMENT_SIZE;
-}
+export const isLongArgument = ({ text }: ArgumentCopy): boolean => text.length > LONG_ARGUMENT_SIZE;
 
 type ArgumentCheck =
   | { readonly ok: true; readonly args: JsonObject }
@@ -117,9 +108,7 @@ function checkArguments({ inputSchema }: ArgumentSpec, { value, text }: Argument
 }
 
 /** Copies arguments whose handles and tokens were replaced, or that a person approved. */
-export function copyFilledArguments(args: unknown): ArgumentCopy {
-  return copyArguments(args, FILLED_ARGUMENT_LIMIT);
-}
+export const copyFilledArguments = (args: unknown): ArgumentCopy => copyArguments(args, FILLED_ARGUMENT_LIMIT);
 
 /** Copies arguments through JSON: the caller cannot change the copy later, and it holds nothing but JSON. */
 export function copyArguments(args: unknown, limit = ARGUMENT_LIMIT): ArgumentCopy {
@@ -157,9 +146,8 @@ function invalidArgumentsError(action: ArgumentSpec, mismatches: readonly Schema
 const FIT_HINT = "Call it again with arguments that fit input_schema; example shows the shortest ones that do.";
 
 /** The schema comes last, because it may be too long to show. */
-function toSchemaDetails(action: ArgumentSpec): JsonObject {
-  return toErrorDetails({ example: createMinimalExample(action), input_schema: action.inputSchema });
-}
+const toSchemaDetails = (action: ArgumentSpec): JsonObject =>
+  toErrorDetails({ example: createMinimalExample(action), input_schema: action.inputSchema });
 
 /** Copies the arguments and replaces handles, then tokens, by the values they stand for. `hasTokens`: the model has not seen some values. */
 export async function fillArguments(

@@ -22,10 +22,7 @@ export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
       const found = findAccounts(caller);
       return found && store.read(found.keys);
     },
-    /**
-     * Takes one call from every budget, or answers the objection of a used-up one. It has the last word, because parallel
-     * calls may all be decided before the first is charged.
-     */
+    /** Charges one call or answers the objection. It has the last word: parallel calls may all be decided before. */
     charge(caller: Caller): Promise<Objection | undefined> | undefined {
       const { accounts } = findAccounts(caller) ?? {};
       if (accounts === undefined) return undefined;

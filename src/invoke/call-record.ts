@@ -24,35 +24,24 @@ export interface EventSink {
   flush(from: number): Promise<void>;
 }
 
-/** Writes the steps of one call to the ledger. */
 export interface CallRecord {
   resolved(action: Action, how: ResolvedAction["how"]): void;
   /** `args`: with handles replaced by the values they lead to. */
   filled(action: Action, from: readonly ResolvedReference[], args: unknown): void;
   repaired(action: Action, prepared: PreparedArguments): void;
   /** `approvalId`: of the approval that lets the call run. */
-  decided(
-    action: Action,
-    decision: PolicyDecision,
-    approvalId: string | undefined,
-    usage: BudgetUsage | undefined,
-  ): void;
+  decided(action: Action, decision: PolicyDecision, approvalId: string | undefined, use: BudgetUsage | undefined): void;
   suspended(approval: Approval): void;
-  /** A person approved the call while it waited. */
   resumed(permit: ExecutionPermit): void;
   activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is durable. */
   flush(): Promise<void>;
-  /**
-   * Writes the end and resolves when the whole call is durable. `askedAs`: the call that first asked for the same
-   * approval; if it is another call, its end is written too.
-   */
+  /** Resolves when the call is durable. `askedAs`: another call that asked first for the approval ends too. */
   ended(outcome: Outcome, result: CheckedResult | undefined, askedAs?: string): Promise<void>;
 }
 
 /** Records that a call was received, and answers the recorder of its next steps. */
 export type CallRecorder = (call: ActionCall) => CallRecord;
-
 const RECORDED_RESULT_LIMIT = 16 * 1024;
 
 export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVersion: () => string): CallRecorder {
@@ -78,7 +67,6 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
         : recordResumed(permit);
     let decidedOn: Action | undefined;
     let finalArgs = args;
-
     return {
       resolved(action, how) {
         if (how !== "exact") write({ type: "name.repaired", data: { callId, asked, action: action.name, how } });
@@ -154,15 +142,11 @@ export function toCallerFields({ actor, session, turn, tenant, user, person }: C
 }
 
 /** Whether the name itself was unknown; a handler of a known action may answer the same code. */
-function isUnknownAction(outcome: Outcome): boolean {
-  return "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
-}
+const isUnknownAction = (outcome: Outcome): boolean =>
+  "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
 
 /** The end of a call as the ledger has it. Without `result`, only that it ended. */
-export function summarizeEnd(
-  outcome: Exclude<Outcome, { readonly status: "waiting" }>,
-  result: CheckedResult | undefined,
-) {
+export function summarizeEnd(outcome: Exclude<Outcome, { status: "waiting" }>, result: CheckedResult | undefined) {
   const { status, action, ranAs } = outcome;
   const common = {
     status,

@@ -4,11 +4,9 @@ import { QmError } from "../core/errors.ts";
 
 type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;
 
-/** A semaphore with a bounded queue. */
 export function createConcurrencyLimiter(limit: number, queue: number) {
   let running = 0;
   const waiting = new Set<() => void>();
-
   const createRelease = (): (() => void) => {
     let released = false;
     return () => {
@@ -28,9 +26,8 @@ export function createConcurrencyLimiter(limit: number, queue: number) {
         return createRelease();
       }
       if (waiting.size >= queue) {
-        throw new QmError("overloaded", `${limit} calls are running and ${queue} are waiting`, {
-          hint: "Try again when some have ended.",
-        });
+        const hint = "Try again when some have ended.";
+        throw new QmError("overloaded", `${limit} calls are running and ${queue} are waiting`, { hint });
       }
       return new Promise((resolve, reject) => {
         const enter = (): void => {
@@ -52,15 +49,12 @@ export function createConcurrencyLimiter(limit: number, queue: number) {
 export type HeldSlots = ReadonlySet<string>;
 
 /** A resource runs its operation, so it takes a slot of that operation. */
-export function getSlotKey({ canonical, name }: Action): string {
-  return canonical?.target ?? name;
-}
+export const getSlotKey = ({ canonical, name }: Action): string => canonical?.target ?? name;
 
 /** Slots to run in: `concurrency` for all calls, and fewer for an action that sets its own limit. */
 export function createActionSlots({ concurrency, queue }: { readonly concurrency: number; readonly queue: number }) {
   const all = createConcurrencyLimiter(concurrency, queue);
   const perAction = new Map<string, { readonly limit: number; readonly limiter: ConcurrencyLimiter }>();
-
   const getLimiter = (key: string, limit: number | undefined): ConcurrencyLimiter | undefined => {
     if (limit === undefined) return undefined;
     let known = perAction.get(key);

@@ -54,7 +54,6 @@ export interface ActionCall {
   readonly dialogue?: Dialogue | undefined;
   /** Asks a person to approve this call, beside the other approval channels. */
   readonly ask?: AskPerson | undefined;
-  /** The right to run a call that waited and was approved. */
   readonly permit?: ExecutionPermit | undefined;
   readonly trace?: TraceCarrier | undefined;
   /** Turns deferred actions into tools when they are called. */
@@ -63,7 +62,6 @@ export interface ActionCall {
   readonly keep?: boolean | undefined;
 }
 
-/** The services that a call passes through. */
 export interface InvokePipeline {
   readonly runtime: Runtime;
   readonly policy: Policy;
@@ -171,7 +169,6 @@ async function attempt(
   record.repaired(action, prepared);
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
-
   const usage = await meter.read(caller);
   const decision = decide(policy, { action, target, caller, args, usage });
   record.decided(action, decision, given?.approval.id, usage);
@@ -285,24 +282,20 @@ function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContex
 function requireSameCall({ id, binding, action, level }: Approval, now: string, decision: PolicyDecision): void {
   const isSameLevel = decision.kind !== "ask" || (decision.objection.level ?? "user") === level;
   if (binding === now && isSameLevel) return;
-  throw new QmError("approval_expired", `${action}, its arguments or the policy changed after the approval`, {
-    hint: "It was not run. Call it again if it is still wanted; a person is asked anew.",
-    details: { approval_id: id },
-  });
+  const message = `${action}, its arguments or the policy changed after the approval`;
+  const hint = "It was not run. Call it again if it is still wanted; a person is asked anew.";
+  throw new QmError("approval_expired", message, { hint, details: { approval_id: id } });
 }
 
 function tooLongToApproveError({ name }: Action, length: number): QmError {
   const message = `a person must approve ${name}, and ${length} characters of arguments are too many to read`;
-  return new QmError("too_large", message, {
-    hint: `Narrow them to less than ${APPROVAL_ARGUMENT_LIMIT} characters.`,
-  });
+  return new QmError("too_large", message, { hint: `Narrow them to less than ${APPROVAL_ARGUMENT_LIMIT} characters.` });
 }
 
 function unrecordedError(thrown: unknown): QmError {
-  return new QmError("unrecorded", `it ran, but its end could not be written: ${getErrorMessage(thrown)}`, {
-    cause: thrown,
-    hint: "Only the record is missing. Do not repeat the call; look at what it did.",
-  });
+  const message = `it ran, but its end could not be written: ${getErrorMessage(thrown)}`;
+  const hint = "Only the record is missing. Do not repeat the call; look at what it did.";
+  return new QmError("unrecorded", message, { hint, cause: thrown });
 }
 
 function refusalError({ layer, reason, unevaluated }: Objection): QmError {

@@ -15,20 +15,16 @@ import type { ActionCall, InvokePipeline } from "./invoke.ts";
 /** A result that is JSON and fits the action's output schema. */
 export interface CheckedResult {
   readonly data: unknown;
-  /** The data as JSON. */
   readonly text: string;
   readonly content?: Content;
   /** Of the data, and of media that only the content has. */
   readonly bytes: number;
-  /** Shown to the model instead of the data. */
   readonly forModel?: unknown;
-  /** Recorded instead of the data. */
   readonly audit?: unknown;
   /** Set when the result was too long to be shown and was stored. */
   readonly kept?: StoredResult;
 }
 
-/** A streamed result after it was stored. */
 export class StoredStream {
   readonly kept: StoredResult;
 
@@ -91,9 +87,7 @@ function isNotJson(data: unknown): boolean {
   return data instanceof Map || data instanceof Set || data instanceof Error || data instanceof WeakMap;
 }
 
-function describeKind(data: unknown): string {
-  return typeof data === "object" ? (data?.constructor.name ?? "object") : typeof data;
-}
+const describeKind = (data: unknown) => (typeof data === "object" ? (data?.constructor.name ?? "object") : typeof data);
 
 function invalidOutputError(action: Action, what: string, options: { details?: JsonObject; cause?: unknown } = {}) {
   const effect = hasSideEffects(action.effect) ? "; what it did is done" : "";
@@ -101,10 +95,7 @@ function invalidOutputError(action: Action, what: string, options: { details?: J
   return new QmError("invalid_output", `${action.name} ran, but its result ${what}`, { ...options, hint });
 }
 
-/**
- * Stores a result that is too long to show as a note or a collection. A handler that made the call gets it whole. A failure
- * to store is only reported: the call has run.
- */
+/** Stores a result too long to show, except for handlers. A failure is only reported: the call has run. */
 export async function storeLongResult(
   { resultStore, valueLimit, onProblem }: Pick<InvokePipeline, "resultStore" | "valueLimit" | "onProblem">,
   { id: callId, caller, inside, keep }: ActionCall,
@@ -123,10 +114,8 @@ export async function storeLongResult(
 
 /** The beginning of a result that there is no room to store. Says why, or the model would call again. */
 function cutResult(result: CheckedResult, { message, hint = "" }: QmError, limit: number): CheckedResult {
-  const facts = {
-    not_kept: `The call is done. Its result is too long to be shown and was not stored: ${message}.`,
-    hint,
-  };
+  const not_kept = `The call is done. Its result is too long to be shown and was not stored: ${message}.`;
+  const facts = { not_kept, hint };
   const room = limit - JSON.stringify(facts).length - `,"result":`.length;
   const { value } = fitJson((result.forModel ?? result.data) as Json, room);
   return { ...result, forModel: { ...facts, result: value } };

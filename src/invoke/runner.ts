@@ -16,12 +16,10 @@ export interface RunLimits {
   readonly queue: number;
 }
 
-/** The facts and callbacks that a handler's context is made of. */
 export interface RunContext
   extends Pick<CallContext, "caller" | "callId" | "dialogue" | "sees" | "approvalDecision" | "trace"> {
   /** The slots that the calls around this one hold. */
   readonly held?: HeldSlots | undefined;
-  /** Called right before the handler, which waits until it resolves. */
   begin?(): Promise<void>;
   /** Creates the handler's `invoke`. Questions of inner calls go through `dialogue`, so their time does not count. */
   createInvoke(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
@@ -31,10 +29,7 @@ export interface RunContext
 }
 
 export interface Runner {
-  /**
-   * Throws `timed_out`, `cancelled`, `overloaded`, or `action_failed` with what the handler threw. A handler that ignores
-   * its signal keeps its slot until it ends, so that hanging handlers cannot pile up.
-   */
+  /** Throws `timed_out`, `cancelled`, `overloaded` or `action_failed`. A hanging handler keeps its slot. */
   run(
     action: Action,
     args: JsonObject,
@@ -51,7 +46,6 @@ export function createRunner(limits: RunLimits): Runner {
   const slots = createActionSlots(limits);
   const running = new Set<AbortController>();
   let closed = false;
-
   return {
     async run(action, args, { held, begin, createInvoke, settled, storeStream, dialogue: raw, ...context }, wanted) {
       const controller = new AbortController();
@@ -130,7 +124,6 @@ export function startDeadline(ms: number, onLate: () => void) {
   let timer: NodeJS.Timeout | undefined = setTimeout(onLate, left);
   let waiting = 0;
   let cleared = false;
-
   return {
     async untimed<T>(work: () => Promise<T>): Promise<T> {
       if (waiting++ === 0) {
@@ -153,12 +146,8 @@ export function startDeadline(ms: number, onLate: () => void) {
   };
 }
 
-/**
- * Tells the person who is asked to approve a call what it would do. Undefined: the arguments say it all. Rejects when the
- * preview fails, because a person must not approve what they cannot see.
- */
+/** Undefined: the arguments say it all. Rejects on failure: a person must not approve what they cannot see. */
 export type Previewer = (action: Action, args: JsonObject, signal?: AbortSignal) => Promise<string | undefined>;
-
 const PREVIEW_TIMEOUT_MS = 10_000;
 /** Low, because previews may look things up before a person has approved anything. */
 const PREVIEW_CONCURRENCY = 2;
@@ -175,10 +164,9 @@ export function createPreviewer(): Previewer {
       return await action.preview(args, signal);
     } catch (thrown) {
       if (thrown instanceof QmError) throw thrown;
-      throw new QmError("action_failed", `the preview of ${action.name} failed: ${getErrorMessage(thrown)}`, {
-        cause: thrown,
-        hint: "Nobody was asked to approve it. Try again later.",
-      });
+      const message = `the preview of ${action.name} failed: ${getErrorMessage(thrown)}`;
+      const hint = "Nobody was asked to approve it. Try again later.";
+      throw new QmError("action_failed", message, { hint, cause: thrown });
     } finally {
       leave();
     }

@@ -41,11 +41,7 @@ export interface EventQuery {
 }
 
 /** The end of a session's chain, stored apart from the lines so that a cut tail is detected. */
-export interface ChainHead {
-  readonly session: string;
-  readonly seq: number;
-  readonly hash: string;
-}
+export type ChainHead = { readonly session: string; readonly seq: number; readonly hash: string };
 
 export interface EventStore {
   /** Chains each event to its session's last line, in one transaction. They survive the process, or none is written. */

@@ -4,13 +4,10 @@ import type { ChainHead, EventStore, StoredEvent } from "./event-store.ts";
 
 /** The `prev` of a session's first line. */
 export const CHAIN_START = "0".repeat(64);
-
 export type ChainedLine = Omit<StoredEvent, "id" | "hash">;
 
 /** The hash of a line, which binds it to all lines before it. */
-export function hashLine(line: ChainedLine): string {
-  return hashLineText(line, canonicalJson(line.data));
-}
+export const hashLine = (line: ChainedLine): string => hashLineText(line, canonicalJson(line.data));
 
 /** `hashLine` with the canonical JSON of the data. Hashes a JSON array, so that no two lines give the same text. */
 export function hashLineText(line: Omit<ChainedLine, "data">, data: string): string {
@@ -51,10 +48,7 @@ const PAGE = 500;
 const BROKEN_LIMIT = 20;
 
 /** Checks every chain while others write: heads read before must be reached, heads read after must not fall behind. */
-export async function verifyChains(
-  store: EventStore,
-  { session, against = [] }: VerifyOptions = {},
-): Promise<ChainReport> {
+export async function verifyChains(store: EventStore, { session, against = [] }: VerifyOptions = {}) {
   const chains = new Map<string, ChainCheck>();
   const getChain = (name: string): ChainCheck => {
     const chain = chains.get(name) ?? new ChainCheck(name);
@@ -157,6 +151,4 @@ class ChainCheck {
   }
 }
 
-function formatLines(from: number, to: number): string {
-  return from === to ? `line ${from} is` : `lines ${from} to ${to} are`;
-}
+const formatLines = (from: number, to: number) => (from === to ? `line ${from} is` : `lines ${from} to ${to} are`);

@@ -40,7 +40,6 @@ export function openLedger(options: {
   let waiting: { readonly upTo: number; readonly settle: () => void }[] = [];
   let writing = false;
   let closed = false;
-
   return {
     record(event) {
       if (closed) throw new QmError("ledger_failed", `the ledger is closed: ${event.type} was not recorded`);

@@ -4,20 +4,17 @@ import { createSecretNameMatcher } from "./secret-names.ts";
 import { findAll, listSecretForms, REDACTED_TEXT, redactSecrets } from "./secret-text.ts";
 
 /** Replaces known secrets by `[secret NAME]`. It never guesses, because a caller could then choose what is hidden. */
-export function createSecretMasker(secrets: () => Iterable<KnownSecret>): (value: Json) => MaskedValue {
-  return (value) => {
+export const createSecretMasker =
+  (secrets: () => Iterable<KnownSecret>): ((value: Json) => MaskedValue) =>
+  (value) => {
     const forms = listNamedForms(secrets());
     const counts = new Map<string, number>();
     const mask = (text: string): string => maskText(text, forms, counts);
     const masked = maskValue(value, mask);
     return { value: masked, masked: [...counts].map(([name, times]) => ({ name, times })) };
   };
-}
 
-interface SecretForm {
-  readonly name: string;
-  readonly form: string;
-}
+type SecretForm = { readonly name: string; readonly form: string };
 
 function listNamedForms(secrets: Iterable<KnownSecret>): readonly SecretForm[] {
   let unnamed = 0;
@@ -27,9 +24,7 @@ function listNamedForms(secrets: Iterable<KnownSecret>): readonly SecretForm[] {
   });
 }
 
-function getSecretValue(secret: KnownSecret): string {
-  return typeof secret === "string" ? secret : secret.value;
-}
+const getSecretValue = (secret: KnownSecret): string => (typeof secret === "string" ? secret : secret.value);
 
 function maskValue(value: Json, mask: (text: string) => string): Json {
   if (typeof value === "string") return mask(value);
@@ -106,7 +101,6 @@ export function createEventRedactor(
 function createRedactingCopier(isSecretName: (name: string) => boolean, forms: readonly string[]) {
   const ancestors = new Set<object>();
   let left = limits.total;
-
   return copy;
 
   function copy(value: unknown, depth: number): Json {

@@ -21,10 +21,7 @@
  * OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
  */
 
-/**
- * Tokens of services: the texts they start with, separated by spaces, and a pattern of the rest. Each rest is one
- * repetition, or several of fixed length, so that it either matches or fails after a fixed number of characters.
- */
+/** Starts of services' tokens and patterns of the rest, which match or fail after a fixed number of characters. */
 export const secretPrefixes: readonly (readonly [prefixes: string, rest: string])[] = [
   ["A3-", "[A-Z0-9]{6}-[A-Z0-9]{6,11}-[A-Z0-9]{5}-[A-Z0-9]{5}(?:-[A-Z0-9]{5}){0,2}"],
   ["ABSK", "[A-Za-z0-9+/]{109,269}"],

@@ -6,7 +6,6 @@ import { didYouMean } from "../core/nearest.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import type { Objection } from "./objection.ts";
 
-/** A named configuration that callers act under. */
 export interface ActorConfig {
   readonly name: string;
   /** Names or globs. A specialist tool is seen only by the one actor that lists it by name. */
@@ -27,11 +26,12 @@ export interface CompiledActor {
 }
 
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
-
-export function compileActor({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor {
-  return { name, tools: createPatternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
-}
-
+export const compileActor = ({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor => ({
+  name,
+  tools: createPatternSet(tools),
+  facts: { ...attributes, name, scope: scope ?? "" },
+  surface,
+});
 type Actors = ReadonlyMap<string, CompiledActor>;
 
 export function checkActor(actors: Actors, action: Action, caller: Caller): Objection | undefined {
@@ -53,11 +53,7 @@ function findHidingRule(actors: Actors, action: Action, caller: Caller): string 
 }
 
 /** Why an actor cannot start: it lists an unknown tool, or another actor's specialist. `all`: the configured actors. */
-export function findActorProblems(
-  actor: CompiledActor,
-  all: readonly CompiledActor[],
-  actions: readonly Action[],
-): readonly string[] {
+export function findActorProblems(actor: CompiledActor, all: readonly CompiledActor[], actions: readonly Action[]) {
   const known = new Set(actions.flatMap(listSpellings));
   const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
   const shared = actions
@@ -82,10 +78,6 @@ export function isOwner(owner: ActionOwner, { tenant, user, actor, session }: Ca
   );
 }
 
-function findOwners(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {
-  return [...actors].filter((actor) => actor.tools.listsByName(action));
-}
-
-function joinNames(actors: readonly CompiledActor[]): string {
-  return actors.map(({ name }) => name).join(" and ");
-}
+const findOwners = (actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] =>
+  [...actors].filter((actor) => actor.tools.listsByName(action));
+const joinNames = (actors: readonly CompiledActor[]): string => actors.map(({ name }) => name).join(" and ");

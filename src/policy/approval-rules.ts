@@ -9,12 +9,9 @@ import type { Objection } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 
 const conditions = new WeakMap<object, Condition>();
-
 type CategoryApprovalRules = ReadonlyMap<string, ApprovalRule>;
-
-export function getApprovalRule(action: Action, categories: CategoryApprovalRules): ApprovalRule {
-  return action.requiresApproval ?? categories.get(action.category) ?? false;
-}
+export const getApprovalRule = (action: Action, categories: CategoryApprovalRules): ApprovalRule =>
+  action.requiresApproval ?? categories.get(action.category) ?? false;
 
 /** Whether the rule needs a person for these arguments. A rule that fails asks. Without arguments, only `true` asks. */
 export function checkApproval(
@@ -62,7 +59,6 @@ function createAskObjection(rule: string, level = "user", expiresIn?: Duration):
   return { layer: "approval", effect: "ask", rule: `${rule} [${level}]`, reason, level, expiresInMs };
 }
 
-/** Whether any call may have to wait for a person. */
 export function canAsk({ approvals, rules }: Pick<Policy, "approvals" | "rules">, actions: readonly Action[]): boolean {
   return (
     rules.some(({ effect }) => effect === "ask") ||
@@ -99,7 +95,6 @@ const DAY_MS = 86_400_000;
 
 /** The role of the unidentified person at the client that made the call. */
 export const CLIENT_ROLE = "user";
-
 const standardLevels = { user: { roles: [CLIENT_ROLE, "approver", "admin"] }, admin: { roles: ["admin"] } };
 
 /** Throws `invalid_expression` for a rule that cannot be compiled. */

@@ -1,22 +1,12 @@
 import type { Caller } from "../core/caller.ts";
 import type { Objection } from "./objection.ts";
 
-/** The usage of one account. */
-export interface UsageTotals {
-  readonly calls: number;
-  readonly ms: number;
-  readonly bytes: number;
-}
-
+export type UsageTotals = { readonly calls: number; readonly ms: number; readonly bytes: number };
 export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
 
-/** Stores the usage of budget accounts. */
 export interface UsageStore {
   read(keys: readonly string[]): Promise<BudgetUsage>;
-  /**
-   * Adds one call to every account, or to none if one has reached its `maxCalls`, and answers its key. Atomic across
-   * processes, so that parallel calls cannot pass the limit together.
-   */
+  /** Adds one call to every account, or to none and answers the full one's key. Atomic across processes. */
   charge(
     entries: readonly { readonly key: string; readonly maxCalls?: number }[],
   ): Promise<{ readonly ok: true } | { readonly ok: false; readonly key: string }>;
@@ -27,21 +17,11 @@ export interface BudgetLimits {
   readonly calls?: number;
   /** Milliseconds of running time. */
   readonly ms?: number;
-  /** Bytes of results. */
   readonly bytes?: number;
 }
 
-export interface Budgets {
-  readonly turn?: BudgetLimits;
-  readonly session?: BudgetLimits;
-  readonly tenant?: BudgetLimits;
-}
-
-interface BudgetAccount {
-  readonly key: string;
-  readonly scope: keyof Budgets;
-  readonly limits: BudgetLimits;
-}
+export type Budgets = { readonly turn?: BudgetLimits; readonly session?: BudgetLimits; readonly tenant?: BudgetLimits };
+type BudgetAccount = { readonly key: string; readonly scope: keyof Budgets; readonly limits: BudgetLimits };
 
 /** The accounts that a call is charged to. Calls without a turn count to one nameless turn of the session. */
 export function listAccounts(budgets: Budgets, { session, turn = "", tenant }: Caller): readonly BudgetAccount[] {

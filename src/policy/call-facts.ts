@@ -6,12 +6,7 @@ import type { CompiledActor } from "./actors.ts";
 /** The variables of an expression, as `CALL_VARIABLES` names them. */
 export type CallFacts = Readonly<Record<"tool" | "actor" | "ctx" | "args", unknown>>;
 
-export function toCallFacts(
-  action: Action,
-  caller: Caller,
-  actor: CompiledActor | undefined,
-  args: JsonObject = {},
-): CallFacts {
+export function toCallFacts(action: Action, caller: Caller, actor: CompiledActor | undefined, args: JsonObject = {}) {
   const { session, turn = "", user = { id: "" }, person = "", tenant = "" } = caller;
   const ctx = { session, turn, user, person, tenant };
   return { tool: toToolFacts(action), actor: actor?.facts ?? { name: caller.actor, scope: "" }, ctx, args };

@@ -25,10 +25,7 @@ export type PolicyDecision =
   | { readonly kind: "allow" }
   | { readonly kind: "ask" | "deny"; readonly hidden: boolean; readonly objection: Objection };
 
-/**
- * Decides whether the caller may use the action with these arguments. Listing, search, description, suggestion, activation
- * and invocation all ask here and nowhere else. No I/O, no clock.
- */
+/** The one place where listing, search, suggestion, activation and invocation are decided. No I/O, no clock. */
 export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision {
   let strongest: Objection | undefined;
   // All rules share one work budget, so that many rules cannot block the process longer than one.
@@ -53,7 +50,6 @@ export function evaluateAccess(policy: Policy, question: PolicyQuestion) {
   return { visible: decision.kind === "allow" || !decision.hidden, approval };
 }
 
-/** The objection of every layer, for `explain`. */
 export function listObjections(policy: Policy, question: PolicyQuestion) {
   const budget = { left: WORK_LIMIT };
   return policyLayers.map((layer) => ({ layer, objection: checkLayer(policy, layer, question, budget) }));
@@ -62,12 +58,7 @@ export function listObjections(policy: Policy, question: PolicyQuestion) {
 const ALLOW: PolicyDecision = Object.freeze({ kind: "allow" });
 
 /** The stronger objection to the action and to the operation it runs. */
-function checkLayer(
-  policy: Policy,
-  layer: PolicyLayer,
-  question: PolicyQuestion,
-  budget: WorkBudget,
-): Objection | undefined {
+function checkLayer(policy: Policy, layer: PolicyLayer, question: PolicyQuestion, budget: WorkBudget) {
   const own = checkAction(policy, layer, question, budget);
   const { target } = question;
   if (target === undefined) return own;
@@ -88,6 +79,7 @@ function checkAction(
     facts ??= toCallFacts(action, caller, policy.actors.get(caller.actor), args);
     return facts;
   };
+  const { categories } = policy.approvals;
   switch (layer) {
     case "tool-policy":
       return checkToolPolicy(policy.tools, action);
@@ -102,13 +94,6 @@ function checkAction(
     case "budget":
       return usage === undefined ? undefined : checkBudget(listAccounts(policy.budgets, caller), usage);
     case "approval":
-      return checkApproval(
-        getApprovalRule(action, policy.approvals.categories),
-        action,
-        caller,
-        args,
-        getFacts,
-        budget,
-      );
+      return checkApproval(getApprovalRule(action, categories), action, caller, args, getFacts, budget);
   }
 }

@@ -6,7 +6,6 @@ import { decide, listObjections } from "./decide.ts";
 import type { PolicyLayer } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 
-/** Why a caller can or cannot use an action. */
 export interface Explanation {
   readonly action: string;
   readonly actor: string;
@@ -14,7 +13,6 @@ export interface Explanation {
   readonly visible: boolean;
   /** Without arguments. */
   readonly decision: "allow" | "ask" | "deny" | "unknown";
-  /** The layer and the rule that decided. */
   readonly because?: { readonly layer: PolicyLayer; readonly rule: string };
   readonly layers: readonly {
     readonly layer: PolicyLayer;

@@ -2,7 +2,6 @@ import type { ActionName } from "../core/names.ts";
 
 /** In the order in which they are checked. */
 export const policyLayers = ["tool-policy", "gates", "tag-rules", "visibility", "actor", "budget", "approval"] as const;
-
 export type PolicyLayer = (typeof policyLayers)[number];
 
 /** `hide`: as if the action did not exist. `deny`: visible, but must not run. `ask`: a person must approve first. */
@@ -33,11 +32,8 @@ export function pickStrongerObjection(first: Objection | undefined, second: Obje
   }
   const { level: one = "user", expiresInMs: short } = first;
   const { level: other = "user", expiresInMs: long } = second;
-  return {
-    ...first,
-    level: pickStricterLevel(one, other),
-    expiresInMs: short === undefined || long === undefined ? (short ?? long) : Math.min(short, long),
-  };
+  const expiresInMs = short === undefined || long === undefined ? (short ?? long) : Math.min(short, long);
+  return { ...first, level: pickStricterLevel(one, other), expiresInMs };
 }
 
 /** The order of two custom levels is unknown, so it takes an administrator. */

@@ -36,15 +36,8 @@ export interface Policy {
 
 /** Throws `invalid_expression` for a rule that cannot be compiled. */
 export function compilePolicy(options: PolicyOptions = {}): Policy {
-  const {
-    tools = {},
-    gates = [],
-    rules = [],
-    visibility,
-    actors = [DEFAULT_ACTOR],
-    budgets = {},
-    approvals = {},
-  } = options;
+  const { tools = {}, gates = [], rules = [], visibility, budgets = {}, approvals = {} } = options;
+  const { actors = [DEFAULT_ACTOR] } = options;
   return {
     version: fingerprint({
       tools,
@@ -85,10 +78,7 @@ function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }:
   return policyLayers.filter((layer) => configured[layer]);
 }
 
-/**
- * Warns of patterns that fit no action: a misspelt name under `denied` denies nothing. Exact names of actors are missing
- * here, because `findActorProblems` reports them.
- */
+/** Warns of patterns that fit no action. `findActorProblems` reports the exact names of actors. */
 export function findPolicyWarnings({ tools, actors }: Policy, actions: readonly Action[]): readonly string[] {
   const known = new Set(actions.flatMap(listSpellings));
   const findIdlePatterns = (place: string, patterns: Iterable<string>): readonly string[] =>

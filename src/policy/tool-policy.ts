@@ -25,13 +25,8 @@ export function checkGates(gates: readonly Gate[], action: Action): Objection | 
   return undefined;
 }
 
-/**
- * A filter of the host, per request: feature flags, tenants, a kill switch. It can only hide. It is called with any subset,
- * often one action, so it must judge each by itself. If it throws, the actions are hidden.
- */
-export interface ToolVisibilityPolicy {
-  visibleTools(actions: readonly Action[], caller: Caller): readonly Action[];
-}
+/** The host's filter. It can only hide, and must judge each action by itself. If it throws, they are hidden. */
+export type ToolVisibilityPolicy = { visibleTools(actions: readonly Action[], caller: Caller): readonly Action[] };
 
 export function checkVisibility(
   policy: ToolVisibilityPolicy | undefined,

@@ -23,12 +23,8 @@ export interface RoutedCall {
   readonly once?: boolean | undefined;
 }
 
-export interface AttemptLimits {
-  readonly signal: AbortSignal;
-  readonly timeoutMs?: number;
-}
+export type AttemptLimits = { readonly signal: AbortSignal; readonly timeoutMs?: number };
 
-/** Shared by the routing of calls and of host events. */
 export interface RoutingServices {
   readonly runtime: Runtime;
   readonly record: events.RecordRoutingEvent;
@@ -64,9 +60,7 @@ export function createDispatch(services: RoutingServices) {
     if (delivery !== undefined) {
       events.recordRouted(record, delivery.event.id, origin, matching.length);
       for (const subscriber of matching) subscriber.deliver(delivery);
-    } else if (rule !== undefined) {
-      events.recordRouted(record, runtime.newId(), origin, 0);
-    }
+    } else if (rule !== undefined) events.recordRouted(record, runtime.newId(), origin, 0);
   }
 
   /** Undefined when the data cannot be copied: that must not keep the call from running. */
@@ -111,12 +105,9 @@ export function createDispatch(services: RoutingServices) {
       return true;
     };
     const { deadlineMs = 0 } = rule ?? {};
-    const options = {
-      outer,
-      cancelled: () => cancelledError(action.name),
-      deadlineMs: rule?.deadlineMs,
-      late: () => deadlineError(action, deadlineMs),
-    };
+    const cancelled = () => cancelledError(action.name);
+    const late = () => deadlineError(action, deadlineMs);
+    const options = { outer, cancelled, deadlineMs: rule?.deadlineMs, late };
     const retry = canRepeat(action) && call.once !== true ? rule?.retry : undefined;
     const entry = { callId, action: action.name, actor: caller.actor, since: runtime.now() };
     return tasks.run(options, entry, async (task) => {
@@ -138,13 +129,9 @@ function toHeading({ action, caller: { actor } }: RoutedCall, prefix: string) {
 }
 
 /** Whether running it twice is no worse than running it once. */
-function canRepeat({ effect, idempotent }: Action): boolean {
-  return idempotent || effect === "pure" || effect === "read";
-}
-
-function toAttemptLimits(signal: AbortSignal, timeoutMs: number | undefined): AttemptLimits {
-  return timeoutMs === undefined ? { signal } : { signal, timeoutMs };
-}
+const canRepeat = ({ effect, idempotent }: Action): boolean => idempotent || effect === "pure" || effect === "read";
+const toAttemptLimits = (signal: AbortSignal, timeoutMs: number | undefined): AttemptLimits =>
+  timeoutMs === undefined ? { signal } : { signal, timeoutMs };
 
 function deadlineError(action: Action, ms: number): QmError {
   return new QmError("timed_out", `${action.name} did not end within the ${ms} ms that a routing rule gives it`, {

@@ -21,10 +21,8 @@ export interface RoutableEvent {
   readonly callId?: string;
 }
 
-/** How a host event was routed. */
 export interface RoutedEvent {
   readonly eventId: string;
-  /** The label of the rule that matched. */
   readonly rule?: string;
   readonly to?: string;
   readonly result?: unknown;
@@ -34,7 +32,6 @@ export interface RoutedEvent {
 /** Prefixes reserved for calls, so that the host cannot report a call that never passed the pipeline. */
 export const TOOL_CALL = "tool_call:";
 export const TOOL_RESULT = "tool_result:";
-
 const EVENT_WORD_LIMIT = 256;
 const DATA_LIMITS = { nodes: 100_000, depth: 100 };
 const DATA_CHARS = 4 * 1024 * 1024;
@@ -46,9 +43,8 @@ export function requireHostEvent(source: string, type: string): void {
     throw new QmError("invalid_arguments", `the ${what} of an event is text of 1 to ${EVENT_WORD_LIMIT} characters`);
   }
   if (!type.startsWith(TOOL_CALL) && !type.startsWith(TOOL_RESULT)) return;
-  throw new QmError("invalid_arguments", `only a call makes an event of type ${JSON.stringify(type)}`, {
-    hint: "Call the action with invoke(): it is decided on, runs, and its event is routed.",
-  });
+  const hint = "Call the action with invoke(): it is decided on, runs, and its event is routed.";
+  throw new QmError("invalid_arguments", `only a call makes an event of type ${JSON.stringify(type)}`, { hint });
 }
 
 /** A frozen copy, and its size in characters. Throws `invalid_arguments` if it is not JSON, `too_large` if it is too much. */
@@ -66,14 +62,12 @@ export function copyEventData(data: unknown): { readonly value: unknown; readonl
   }
 }
 
-function notJsonError(problem: string): QmError {
-  return new QmError("invalid_arguments", `the data of an event must be JSON: ${problem}`);
-}
+const notJsonError = (problem: string): QmError =>
+  new QmError("invalid_arguments", `the data of an event must be JSON: ${problem}`);
 
 function tooLargeError(): QmError {
-  return new QmError("too_large", "the data of an event is too large, too deep, or holds itself", {
-    hint: "Send a reference to the data instead.",
-  });
+  const hint = "Send a reference to the data instead.";
+  return new QmError("too_large", "the data of an event is too large, too deep, or holds itself", { hint });
 }
 
 export type RoutingLedgerEvent = UnstampedEvent<"event.routed" | "call.retried">;

@@ -25,13 +25,8 @@ import {
 } from "./subscribers.ts";
 
 type EventHandler = (event: RoutableEvent, signal: AbortSignal) => unknown;
+type RouteEventOptions = { readonly caller?: Caller; readonly signal?: AbortSignal };
 
-interface RouteEventOptions {
-  readonly caller?: Caller;
-  readonly signal?: AbortSignal;
-}
-
-/** Routes calls and host events to rules, handlers and subscribers. */
 export interface Router {
   /**
    * Routes an event of the host: the first rule that fits names its handler, and subscribers are told. Rejects with
@@ -143,12 +138,7 @@ function createHostEvents({ runtime, record, getRules, subscribers, tasks, getDe
   }
 
   return {
-    async routeEvent(
-      source: string,
-      type: string,
-      data: unknown,
-      { caller, signal }: RouteEventOptions = {},
-    ): Promise<RoutedEvent> {
+    async routeEvent(source: string, type: string, data: unknown, { caller, signal }: RouteEventOptions = {}) {
       tasks.requireOpen();
       requireHostEvent(source, type);
       if (signal?.aborted) throw cancelledError(type);
@@ -192,9 +182,8 @@ function unroutedError({ source, type }: RoutableEvent, labels: readonly string[
   const listed = labels.slice(0, RULES_LISTED).join(", ") + (labels.length > RULES_LISTED ? ", ..." : "");
   const existing = labels.length === 0 ? "There are none" : `There are: ${clip(listed, 1000)}`;
   const message = `no rule fits ${JSON.stringify(type)} from ${JSON.stringify(source)}, and nobody subscribed to it`;
-  return new QmError("not_found", message, {
-    hint: `A rule is missing. ${existing}. Add one with useRules(), or subscribe().`,
-  });
+  const hint = `A rule is missing. ${existing}. Add one with useRules(), or subscribe().`;
+  return new QmError("not_found", message, { hint });
 }
 
 function missingHandlerError({ label }: CompiledRoute, to: string): QmError {

@@ -46,7 +46,6 @@ export interface RouteTable {
 
 const DAY_MS = 86_400_000;
 export const LONGEST_BACKOFF_MS = 30_000;
-
 const word = z.string().min(1).max(256);
 const rulesShape = z
   .array(
@@ -151,6 +150,5 @@ function parseRules(given: unknown): readonly RouteRule[] {
   throw invalidRoutingError(problems.join("; "));
 }
 
-function invalidRoutingError(problem: string, hint?: string): QmError {
-  return new QmError("invalid_config", `routing: ${problem}`, hint === undefined ? {} : { hint });
-}
+const invalidRoutingError = (problem: string, hint?: string): QmError =>
+  new QmError("invalid_config", `routing: ${problem}`, hint === undefined ? {} : { hint });

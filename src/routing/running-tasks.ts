@@ -17,9 +17,7 @@ interface AbortableTask {
 interface AbortableTaskOptions {
   readonly outer?: AbortSignal | undefined;
   readonly deadlineMs?: number | undefined;
-  /** The error when `outer` aborts. */
   readonly cancelled: () => QmError;
-  /** The error when the deadline passes. */
   readonly late?: () => QmError;
 }
 
@@ -70,9 +68,8 @@ export async function runWithRetries<T>(
   }
 }
 
-function canRetry(thrown: unknown): thrown is QmError {
-  return thrown instanceof QmError && thrown.retryable && thrown.code !== "cancelled";
-}
+const canRetry = (thrown: unknown): thrown is QmError =>
+  thrown instanceof QmError && thrown.retryable && thrown.code !== "cancelled";
 
 async function sleep(ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -82,7 +79,6 @@ async function sleep(ms: number, signal: AbortSignal): Promise<void> {
   await raceAbort(elapsed, signal).finally(() => clearTimeout(timer));
 }
 
-/** A routed call that has not ended yet. */
 export interface RunningCall {
   readonly callId: string;
   readonly action: string;
@@ -92,7 +88,6 @@ export interface RunningCall {
 
 export type RunningTasks = ReturnType<typeof createRunningTasks>;
 
-/** The calls and event handlers that are running. */
 export function createRunningTasks() {
   const open = new Set<{ readonly task: AbortableTask; readonly call: RunningCall | undefined }>();
   let closing: Promise<void> | undefined;
@@ -124,13 +119,11 @@ export function createRunningTasks() {
       }
     },
     listCalls: (): readonly RunningCall[] => [...open].flatMap(({ call }) => (call === undefined ? [] : [call])),
-    /** Answers whether the call was running. */
     cancel(callId: string, reason?: string): boolean {
       const found = [...open].filter(({ call }) => call?.callId === callId);
       for (const { task, call } of found) task.stop(cancelledError(call?.action ?? "", reason));
       return found.length > 0;
     },
-    /** Stops all tasks, and resolves when they have ended. */
     close(): Promise<void> {
       closing ??= new Promise((resolve) => {
         onIdle = resolve;
@@ -142,10 +135,6 @@ export function createRunningTasks() {
   };
 }
 
-export function cancelledError(what: string, reason?: string): QmError {
-  return new QmError("cancelled", `${what} was cancelled${reason === undefined ? "" : `: ${clip(reason, 200)}`}`);
-}
-
-function closingError(): QmError {
-  return new QmError("cancelled", "the system is closing");
-}
+export const cancelledError = (what: string, reason?: string): QmError =>
+  new QmError("cancelled", `${what} was cancelled${reason === undefined ? "" : `: ${clip(reason, 200)}`}`);
+const closingError = (): QmError => new QmError("cancelled", "the system is closing");

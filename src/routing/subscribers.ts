@@ -137,6 +137,5 @@ function createSubscriber(
   };
 }
 
-function isThenable(value: unknown): value is object {
-  return ((typeof value === "object" && value !== null) || typeof value === "function") && "then" in value;
-}
+const isThenable = (value: unknown): value is object =>
+  ((typeof value === "object" && value !== null) || typeof value === "function") && "then" in value;

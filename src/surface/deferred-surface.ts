@@ -25,10 +25,11 @@ import { createLookUp, type Surface, type SurfaceBackend, type SurfaceTool, toSu
 
 type LoadingLookup = Activation["getLoading"];
 
+const yes = z.boolean().default(true);
 const toolGetShape = z.object({
   names: z.array(z.string()).min(1).max(10),
-  include_schemas: z.boolean().default(true),
-  include_examples: z.boolean().default(true),
+  include_schemas: yes,
+  include_examples: yes,
 });
 
 type ToolRequest = z.infer<typeof toolGetShape>;
@@ -51,12 +52,8 @@ function getTools(view: View, request: ToolRequest, getLoading: LoadingLookup) {
     else tools.set(record.name, record);
   }
   if (tools.size === 0) resolveAction(view, names[0] ?? "");
-  return {
-    tools: [...tools.values()],
-    requested: request.names.length,
-    returned: tools.size,
-    ...(missing.length === 0 ? {} : { missing }),
-  };
+  const counts = { requested: request.names.length, returned: tools.size };
+  return { tools: [...tools.values()], ...counts, ...(missing.length === 0 ? {} : { missing }) };
 }
 
 function toToolRecord(
@@ -114,9 +111,7 @@ interface FoundTool extends Omit<ActionCandidate, "summary"> {
 export interface FoundTools {
   readonly tools: readonly FoundTool[];
   readonly query: string;
-  /** The search that was done. */
   readonly search_type: SearchType;
-  /** Words of the query that no visible action has. */
   readonly unmatched?: readonly string[];
   readonly hint?: string;
 }
@@ -131,11 +126,7 @@ function toToolSearchRequest(
   return omitUndefined({ query, limit: clampLimit(limit), type, accepts });
 }
 
-function toFoundTools(
-  query: string,
-  found: CatalogSearchResult,
-  getLoading: LoadingLookup,
-): { readonly data: FoundTools; readonly text: string } {
+function toFoundTools(query: string, found: CatalogSearchResult, getLoading: LoadingLookup) {
   const { hits } = found;
   const hint = composeHint(found, () => suggestNextStep(found));
   const { items, text } = formatHits(hits, formatNotes("No tool", found, hint));
@@ -155,15 +146,11 @@ function suggestNextStep({ elsewhere = [] }: CatalogSearchResult): string {
 /** Always listed: they reveal only what the caller may see. */
 const discoveryTools: readonly SurfaceTool[] = Object.freeze([toolGetTool, toolSearchTool]);
 
-/**
- * Two tools that find others, the always loaded actions, then activated ones in the order of their first call. New tools
- * come last, so that the prompt before them stays the same.
- */
+/** Discovery tools, always loaded actions, then activated ones: new tools come last to keep the prompt prefix. */
 export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, activation: Activation): Surface {
   const lookUp = createLookUp(backend, caller, "deferred");
   const { getLoading } = activation;
   const tools = createToolList(activation);
-
   return {
     kind: "deferred",
     get tools() {

@@ -32,10 +32,7 @@ export function toWireName(name: string, hashLength = 12): string {
   return `${plain}-${ending}`;
 }
 
-function isWireName(name: string): boolean {
-  return WIRE_NAME.test(name) && !REWRITTEN.test(name);
-}
-
+const isWireName = (name: string): boolean => WIRE_NAME.test(name) && !REWRITTEN.test(name);
 const wireNameCache = new WeakMap<View, ReturnType<typeof createWireNames>>();
 
 export function getWireNames(view: View) {
@@ -47,19 +44,20 @@ export function getWireNames(view: View) {
   return names;
 }
 
-export function toNativeTool(view: View, { name, description, inputSchema, effect }: Action): SurfaceTool {
-  return { name: getWireNames(view).toWire(name), description, inputSchema, effect };
-}
+export const toNativeTool = (view: View, { name, description, inputSchema, effect }: Action): SurfaceTool => ({
+  name: getWireNames(view).toWire(name),
+  description,
+  inputSchema,
+  effect,
+});
 
 /** Sorted by name. */
-export function toNativeTools(view: View, actions: readonly Action[]): readonly SurfaceTool[] {
-  return actions.map((action) => toNativeTool(view, action)).sort((a, b) => (a.name < b.name ? -1 : 1));
-}
+export const toNativeTools = (view: View, actions: readonly Action[]): readonly SurfaceTool[] =>
+  actions.map((action) => toNativeTool(view, action)).sort((a, b) => (a.name < b.name ? -1 : 1));
 
 /** The name of the action with that wire name, or the name itself. */
-export function resolveToolName(view: View, tool: string): string {
-  return view.get(tool) === undefined ? (getWireNames(view).fromWire(tool) ?? tool) : tool;
-}
+export const resolveToolName = (view: View, tool: string): string =>
+  view.get(tool) === undefined ? (getWireNames(view).fromWire(tool) ?? tool) : tool;
 
 /** Undefined when the caller's actor no longer exists. `invoke` then answers with the error. */
 export function findView(backend: SurfaceBackend, caller: Caller): View | undefined {

@@ -41,9 +41,8 @@ export async function openSurface(
 }
 
 function searchRequiredError(): QmError {
-  return new QmError("search_off", "the deferred surface needs search, and search is switched off", {
-    hint: "Set search.enabled: true, or choose another surface.",
-  });
+  const hint = "Set search.enabled: true, or choose another surface.";
+  return new QmError("search_off", "the deferred surface needs search, and search is switched off", { hint });
 }
 
 function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
@@ -60,7 +59,6 @@ function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
 }
 
 type TokenCounter = (text: string) => number;
-
 let loadingCounter: Promise<TokenCounter> | undefined;
 
 /** Counts o200k tokens. Loads the table on first use, because it is large and most programs never need it. */
@@ -77,11 +75,8 @@ export function loadTokenCounter(): Promise<TokenCounter> {
   return loadingCounter;
 }
 
-/** The tokens of a tool in a prompt, as the JSON that providers get. */
-export function countToolTokens({ name, description, inputSchema }: SurfaceTool, count: TokenCounter): number {
-  return count(JSON.stringify({ name, description, input_schema: inputSchema }));
-}
-
+export const countToolTokens = ({ name, description, inputSchema }: SurfaceTool, count: TokenCounter): number =>
+  count(JSON.stringify({ name, description, input_schema: inputSchema }));
 const budgetChecks = new WeakMap<View, { readonly budget: number; readonly fits: boolean }>();
 
 /** Whether all actions of a view fit a budget of tokens as tools. Cached per view. */

@@ -20,9 +20,8 @@ export function formatSignature({ inputSchema }: Pick<Action, "inputSchema">, at
   return `(${joinCounted(parameters, ordered.length)})`;
 }
 
-function joinCounted(shown: readonly string[], total: number): string {
-  return [...shown, ...(total > shown.length ? [`+${total - shown.length}`] : [])].join(", ");
-}
+const joinCounted = (shown: readonly string[], total: number): string =>
+  [...shown, ...(total > shown.length ? [`+${total - shown.length}`] : [])].join(", ");
 
 function formatType(schema: Json, depth = 0): string {
   const { type, enum: values, const: only, items, anyOf, oneOf } = asObject(schema);
@@ -52,25 +51,12 @@ function formatUnion(members: readonly string[]): string {
 }
 
 /** One line, because text from a foreign schema must not look like a line of the answer. */
-function clipWord(text: string): string {
-  return clip(toOneLine(text), WORD_LIMIT);
-}
-
-function formatLiteral(value: Json): string {
-  return clipWord(JSON.stringify(value));
-}
-
-function asObject(value: Json | undefined): JsonSchema {
-  return isRecord(value) ? (value as JsonSchema) : {};
-}
-
+const clipWord = (text: string): string => clip(toOneLine(text), WORD_LIMIT);
+const formatLiteral = (value: Json): string => clipWord(JSON.stringify(value));
+const asObject = (value: Json | undefined): JsonSchema => (isRecord(value) ? (value as JsonSchema) : {});
 const HIGHEST_LIMIT = 20;
-
 export const searchLimitShape = z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8);
-
-export function clampLimit(limit: number): number {
-  return Math.min(limit, HIGHEST_LIMIT);
-}
+export const clampLimit = (limit: number): number => Math.min(limit, HIGHEST_LIMIT);
 
 /** The search's note and, without hits, the `next` step. */
 export function composeHint({ hits, note }: CatalogSearchResult, next: () => string): string | undefined {
@@ -116,14 +102,8 @@ export interface ActionCandidate {
   readonly state?: Exclude<Readiness, "ready">;
 }
 
-/**
- * Formats hits and the notes after them as lines within a token budget. Shortens summaries and signatures first, then
- * leaves out and counts the last hits.
- */
-export function formatHits(
-  hits: readonly Hit[],
-  after: readonly string[] = [],
-): { readonly items: readonly ActionCandidate[]; readonly text: string } {
+/** Fits a token budget: shortens summaries and signatures first, then leaves out and counts the last hits. */
+export function formatHits(hits: readonly Hit[], after: readonly string[] = []) {
   const budget = Math.max(hits.length, DEFAULT_HITS) * TOKENS_PER_HIT * ESTIMATE_FACTOR;
   const states = hits.map(({ action }) => readState(action));
   const notes = after.map((note) => clip(toOneLine(note), NOTE_LIMIT));
@@ -153,14 +133,12 @@ export function readState(action: Action): Pick<ActionCandidate, "state"> {
   return state === "ready" ? {} : { state };
 }
 
-function toCandidate({ action, score }: Hit, level: (typeof levels)[number]): ActionCandidate {
-  return {
-    name: action.name,
-    summary: level.summary === 0 ? "" : clip(toOneLine(summarizeAction(action)), level.summary),
-    signature: formatSignature(action, level.parameters),
-    score: Math.round(score * 100) / 100,
-  };
-}
+const toCandidate = ({ action, score }: Hit, level: (typeof levels)[number]): ActionCandidate => ({
+  name: action.name,
+  summary: level.summary === 0 ? "" : clip(toOneLine(summarizeAction(action)), level.summary),
+  signature: formatSignature(action, level.parameters),
+  score: Math.round(score * 100) / 100,
+});
 
 function formatLine({ name, signature, summary, score, state }: ActionCandidate): string {
   const facts = state === undefined ? `${score}` : `${score}, ${state.replaceAll("_", " ")}`;

@@ -17,7 +17,6 @@ export interface SurfaceBackend {
   readonly live: LiveResources;
   invoke(request: Omit<ActionCall, "id">, signal?: AbortSignal): Promise<Outcome>;
   readonly canSearch: boolean;
-  /** A note about search for lists of actions. */
   searchHint(): string | undefined;
   /** Rejects with `search_off` when search is switched off. */
   search(caller: Caller, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
@@ -33,13 +32,9 @@ export interface SurfaceBackend {
     },
   ): void;
   /** Records the actions whose schemas a model was given. */
-  recordFetchedActions(
-    caller: Caller,
-    names: { readonly requested: readonly string[]; readonly returned: readonly string[] },
-  ): void;
+  recordFetchedActions(caller: Caller, names: { requested: string[]; returned: string[] }): void;
 }
 
-/** The answer to a tool call, in both forms a model interface may want. */
 export interface SurfaceAnswer {
   readonly ok: boolean;
   readonly data: unknown;
@@ -60,10 +55,7 @@ export interface SurfaceTool {
   readonly effect?: Effect;
 }
 
-/**
- * The tools that one caller's model sees, and how its tool calls are answered. The list is sorted and byte-stable for the
- * same view, so that a provider's prompt cache stays valid.
- */
+/** One caller's tools, sorted and byte-stable for the same view, so that prompt caches stay valid. */
 export interface Surface {
   readonly kind: Exclude<SurfaceKind, "auto">;
   readonly tools: readonly SurfaceTool[];
@@ -108,8 +100,9 @@ export type LookUp = (
 ) => Promise<SurfaceAnswer>;
 
 /** Answers tool calls that invoke no action: checks the arguments, does the work, and records the call. Never rejects. */
-export function createLookUp(backend: SurfaceBackend, caller: Caller, surface: Surface["kind"]): LookUp {
-  return async (tool, args, work) => {
+export const createLookUp =
+  (backend: SurfaceBackend, caller: Caller, surface: Surface["kind"]): LookUp =>
+  async (tool, args, work) => {
     let answer: SurfaceAnswer;
     try {
       const { data, text = formatResultValue(data, TEXT_LIMIT) } = await work(prepareToolArguments(tool, args));
@@ -126,7 +119,6 @@ export function createLookUp(backend: SurfaceBackend, caller: Caller, surface: S
       return toErrorAnswer(thrown);
     }
   };
-}
 
 function toErrorAnswer(thrown: unknown): SurfaceAnswer {
   const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
@@ -134,6 +126,5 @@ function toErrorAnswer(thrown: unknown): SurfaceAnswer {
 }
 
 /** Throws `invalid_arguments` if they do not fit the tool. */
-export function prepareToolArguments(tool: SurfaceTool, args: unknown): JsonObject {
-  return prepareArguments({ ...tool, examples: [] }, copyArguments(args)).args;
-}
+export const prepareToolArguments = (tool: SurfaceTool, args: unknown): JsonObject =>
+  prepareArguments({ ...tool, examples: [] }, copyArguments(args)).args;

@@ -10,18 +10,16 @@ import type { Launch, ServerSpec } from "../mcp/server-spec.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
 
 /** The enabled servers, sorted by name. Relative paths start from `folder`. */
-export function toServerSpecs({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] {
-  return Object.entries(servers)
+export const toServerSpecs = ({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] =>
+  Object.entries(servers)
     .filter(([, { enabled }]) => enabled)
     .map(([name, server]) => toServerSpec(name, server, folder))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
-}
 
-export function toDisabledServerSpecs({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] {
-  return Object.entries(servers)
+export const toDisabledServerSpecs = ({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] =>
+  Object.entries(servers)
     .filter(([, { enabled }]) => !enabled)
     .map(([name, server]) => toServerSpec(name, server, folder));
-}
 
 /** One server from an entry as it would be in the file. Throws when the file could not hold it. */
 export function parseServerSpec(name: string, entry: JsonObject, folder: string): ServerSpec {
@@ -51,16 +49,10 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
 export function toPolicyOptions({ policy, actors, approvals }: Config): PolicyOptions {
   const { rules, budgets, ...tools } = policy;
   const { approvers: _approvers, publicUrl: _publicUrl, ...approvalSettings } = approvals;
-  return {
-    tools,
-    rules,
-    actors: Object.entries(actors).map(([name, actor]) => ({ name, ...actor })),
-    budgets,
-    approvals: approvalSettings,
-  };
+  const named = Object.entries(actors).map(([name, actor]) => ({ name, ...actor }));
+  return { tools, rules, actors: named, budgets, approvals: approvalSettings };
 }
 
-/** The file of the vectors, where they are not in the store. */
 export function resolveIndexPath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { path } = config.search.index;
   return path === undefined ? undefined : resolve(folder, resolveReference(path, env, "search.index.path"));
@@ -74,12 +66,8 @@ export function toSearchSettings(
 ): SearchSettings {
   const { embedder, ...search } = config.search;
   const { path: _, ...building } = search.index;
-  return omitUndefined({
-    ...search,
-    embedder: toEmbedderChoice(embedder, folder, env),
-    embedderTimeoutMs: embedder.timeoutMs,
-    index: omitUndefined({ ...building, ...index }),
-  });
+  const [choice, vectors] = [toEmbedderChoice(embedder, folder, env), omitUndefined({ ...building, ...index })];
+  return omitUndefined({ ...search, embedder: choice, embedderTimeoutMs: embedder.timeoutMs, index: vectors });
 }
 
 function toEmbedderChoice(
@@ -94,11 +82,6 @@ function toEmbedderChoice(
     const path = fill(modelPath, "model_path");
     return omitUndefined({ class: kind, modelPath: path === undefined ? undefined : resolve(folder, path) });
   }
-  return omitUndefined({
-    class: kind,
-    baseUrl: fill(baseUrl, "base_url"),
-    apiKey: fill(apiKey, "api_key"),
-    model,
-    dimensions,
-  });
+  const endpoint = { baseUrl: fill(baseUrl, "base_url"), apiKey: fill(apiKey, "api_key") };
+  return omitUndefined({ class: kind, ...endpoint, model, dimensions });
 }

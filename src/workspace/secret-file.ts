@@ -4,10 +4,7 @@ import { readFile } from "node:fs/promises";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { createFileOnce } from "../files/safe-files.ts";
 
-/**
- * Reads a secret from a file that only its owner can read, and creates it if it is missing. Processes that create it at
- * the same time get the same secret. Throws `store_failed` if `decode` gives fewer than 32 bytes or characters.
- */
+/** Reads or creates an owner-only file; racing processes agree. `store_failed`: fewer than 32 bytes decoded. */
 export async function loadOrCreateSecret<T extends string | Buffer>(
   path: string,
   decode: (text: string) => T,
@@ -19,8 +16,7 @@ export async function loadOrCreateSecret<T extends string | Buffer>(
     if (secret.length < 32) throw new Error("it is too short");
     return secret;
   } catch (thrown) {
-    throw new QmError("store_failed", `cannot read the ${messages.what} in ${path}: ${getErrorMessage(thrown)}`, {
-      hint: messages.hint,
-    });
+    const message = `cannot read the ${messages.what} in ${path}: ${getErrorMessage(thrown)}`;
+    throw new QmError("store_failed", message, { hint: messages.hint });
   }
 }

@@ -78,12 +78,11 @@ function secretsFileError(path: string, why: unknown): QmError {
 }
 
 /** Fills references. Reads the file of secrets only for texts that refer to one, so that a broken file harms no other. */
-export function createReferenceFiller(env: Environment, storePath: string): (text: string, key: string) => string {
-  return (text, key) =>
+export const createReferenceFiller =
+  (env: Environment, storePath: string): ((text: string, key: string) => string) =>
+  (text, key) =>
     resolveReference(text, text.includes(SECRET_PREFIX) ? mergeStoredSecrets(env, storePath) : env, key);
-}
 
-/** The environment variables and the stored secrets. */
 export function mergeStoredSecrets(env: Environment, storePath: string): Environment {
   const secrets = readSecrets(getSecretsPath(storePath));
   const stored = Object.entries(secrets).map(([name, value]) => [`${SECRET_PREFIX}${name}`, value]);
@@ -92,7 +91,6 @@ export function mergeStoredSecrets(env: Environment, storePath: string): Environ
   return Object.fromEntries([...variables, ...stored]);
 }
 
-/** The stored secrets that a configuration refers to. */
 export function listReferencedSecrets({ references }: LoadedConfig): readonly string[] {
   const names = references.map(({ variable }) => variable).filter((variable) => variable.startsWith(SECRET_PREFIX));
   return names.map((variable) => variable.slice(SECRET_PREFIX.length));
@@ -101,10 +99,7 @@ export function listReferencedSecrets({ references }: LoadedConfig): readonly st
 type StoredSecrets = Readonly<Record<string, string>>;
 type NamedSecret = Exclude<KnownSecret, string>;
 
-/**
- * Lists the secrets to redact. Each call checks the file, because any process may store a secret or renew a login. If
- * the file cannot be read, that is reported and its former secrets stay redacted.
- */
+/** The secrets to redact, read anew each time. If the file is unreadable, its former ones stay redacted. */
 export function createSecretLister(
   env: Environment,
   path: string,
@@ -152,13 +147,12 @@ function listVariableSecrets(config: Config, env: Environment): readonly NamedSe
   return [...variables].flatMap((name) => (env[name] ? [{ name, value: env[name] }] : []));
 }
 
-function listStoredSecrets(stored: StoredSecrets): readonly NamedSecret[] {
-  return Object.entries(stored).flatMap(([name, value]) => [
+const listStoredSecrets = (stored: StoredSecrets): readonly NamedSecret[] =>
+  Object.entries(stored).flatMap(([name, value]) => [
     ...(value === "" ? [] : [{ name, value }]),
     // A stored login is a record; its tokens may appear elsewhere one by one.
     ...(name.startsWith("oauth.") ? listCredentials(name, parseJson(value)) : []),
   ]);
-}
 
 const CREDENTIAL_KEY = /^(?:access_token|refresh_token|id_token|client_secret|registration_access_token)$/;
 

@@ -38,21 +38,20 @@ export async function openWorkspaceServers(
   options: WorkspaceServersOptions,
 ): Promise<{ readonly servers: McpServers; close(): Promise<void> }> {
   const { loaded, cwd, env, runtime, storePath, secrets, isReadOnly, tracer, note, onProblem } = options;
-  const { mcp } = loaded.config;
+  const { install, startingAtOnce, registry: url } = loaded.config.mcp;
   // A read-only workspace reads the manifests of earlier calls and creates no file.
   const path = isReadOnly && !existsSync(storePath) ? ":memory:" : storePath;
   const store = await openSqliteStore(path, { now: runtime.now });
-  const registry = createServerRegistry({ url: mcp.registry, fetch, store: store.registry, now: runtime.now });
+  const { manifests, problems, processes } = store;
+  const registry = createServerRegistry({ url, fetch, store: store.registry, now: runtime.now });
+  const services = { runtime, tracer, secrets, registry, manifests, problems, note, onProblem };
   const opening = openMcpServers(toServerSpecs(loaded.config, loaded.folder), {
-    runtime,
-    manifests: store.manifests,
-    processes: isReadOnly ? emptyProcessStore : store.processes,
-    tracer,
+    ...services,
+    install,
+    startingAtOnce,
+    processes: isReadOnly ? emptyProcessStore : processes,
     processFacts: systemProcess,
-    recorded: store.processes.all,
-    problems: store.problems,
-    secrets,
-    registry,
+    recorded: processes.all,
     plans: createInstallPlanner({
       registry,
       fetch,
@@ -66,14 +65,10 @@ export async function openWorkspaceServers(
     }),
     unpack: (file, signal) => unpackBundle(file, { fetch, registry: registry.url }, signal),
     writer: createServerWriter(loaded, cwd, runtime),
-    install: mcp.install,
-    startingAtOnce: mcp.startingAtOnce,
     environment: env,
     fill: createReferenceFiller(env, storePath),
     clientInfo: readPackageInfo(),
     logFolder: getLogFolder(storePath),
-    note,
-    onProblem,
   });
   const servers = await opening.catch(async (thrown: unknown) => {
     await store.close();

@@ -51,7 +51,6 @@ export interface WorkspaceOptions {
 /** A quartermaster as `quartermaster.yaml` describes it. */
 export interface Workspace {
   readonly quartermaster: Quartermaster;
-  /** The configuration in force. */
   readonly config: Config;
   /** `undefined`: there is no file, and every option has its default. */
   readonly configPath: string | undefined;
@@ -106,7 +105,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A call that needs the store reports why it cannot be read.
   const refresh = () => void servers?.manifests.refresh().catch(() => undefined);
   const refreshing = watch ? setInterval(refresh, REFRESH_MS).unref() : undefined;
-
   return {
     quartermaster,
     get config() {
@@ -133,18 +131,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   async function openServers(isReadOnly: boolean) {
     const { openWorkspaceServers } = await import("./servers.ts");
-    return openWorkspaceServers({
-      loaded,
-      cwd,
-      env,
-      runtime: systemRuntime,
-      storePath,
-      secrets,
-      isReadOnly,
-      tracer,
-      note: (event) => note(event),
-      onProblem,
-    });
+    const place = { loaded, cwd, env, storePath, secrets, tracer, runtime: systemRuntime };
+    return openWorkspaceServers({ ...place, isReadOnly, note: (event) => note(event), onProblem });
   }
 
   async function startQuartermaster(): Promise<Quartermaster> {
@@ -175,14 +163,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     });
   }
 
-  /** Puts a new configuration into force, all of it or nothing. */
   async function applyConfig(next: LoadedConfig): Promise<void> {
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
-    const [before, after] = [loaded, next].map((each) =>
-      canonicalJson([each.config.providers.file, listProtectedPaths(each)]),
-    );
-    const nextFile = before === after ? file : createFileProvider(next, env, listProtectedPaths(next));
+    const describeFile = (of: LoadedConfig) => canonicalJson([of.config.providers.file, listProtectedPaths(of)]);
+    const nextFile =
+      describeFile(loaded) === describeFile(next) ? file : createFileProvider(next, env, listProtectedPaths(next));
     // There is no await until the policy is in force, so that no call comes between the two changes.
     const replaced = replaceProvider(file, nextFile);
     try {
@@ -193,9 +179,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       await Promise.allSettled([replaced, replaceProvider(nextFile, file)]);
       throw thrown;
     }
-    const later = restartSections.filter(
-      (each) => canonicalJson(loaded.config[each]) !== canonicalJson(next.config[each]),
-    );
+    const current = loaded.config;
+    const later = restartSections.filter((each) => canonicalJson(current[each]) !== canonicalJson(next.config[each]));
     loaded = next;
     file = nextFile;
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
@@ -215,10 +200,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     else quartermaster.catalog.provide(to);
   }
 
-  /**
-   * The files that actions must not write, because a caller that can write them is not bound by the policy or the
-   * ledger. The store in use stays protected when the file names another one for the next start.
-   */
+  /** Files that actions must not write, or callers could escape policy and ledger. Includes the store in use. */
   function listProtectedPaths(from: LoadedConfig): readonly string[] {
     const stores = [storePath, resolveStorePath(from, env)];
     const indexes = [resolveIndexPath(loaded, env), resolveIndexPath(from, env)].filter((each) => each !== undefined);
@@ -250,11 +232,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 }
 
 const REFRESH_MS = 2_000;
-
 const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
 
 /** The sections that are read only at the start. */
-const restartSections = [
+const restartSections: readonly (keyof Config)[] = [
   "store",
   "limits",
   "ledger",
@@ -264,7 +245,7 @@ const restartSections = [
   "mcp",
   "gateway",
   "telemetry",
-] as const satisfies readonly (keyof Config)[];
+];
 
 async function openTracer({ telemetry }: Config): Promise<Tracer> {
   if (!telemetry.enabled) return silentTracer;
@@ -272,32 +253,23 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
   return openTelemetryTracer({ content: telemetry.content, version: readPackageInfo().version });
 }
 
-/** The file of the ledger. */
-export function resolveStorePath({ config, folder }: LoadedConfig, env: Environment): string {
-  return resolve(folder, resolveReference(config.store.path, env, "store.path"));
-}
+export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
+  resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
-/** The folder that the file actions are confined to. */
-export function resolveFileRoot({ config, folder }: LoadedConfig, env: Environment): string {
-  return resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
-}
+export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
+  resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;
   if (!enabled) return undefined;
   // In every folder: a configuration applies to every process that starts there.
-  const protectNames = [
-    CONFIG_FILE,
-    ...listLeftoverPatterns(CONFIG_FILE),
-    ...listLeftoverPatterns(basename(loaded.path ?? CONFIG_FILE)),
-  ];
+  const names = [CONFIG_FILE, basename(loaded.path ?? CONFIG_FILE)];
+  const protectNames = [CONFIG_FILE, ...names.flatMap(listLeftoverPatterns)];
   return fileProvider({ root: resolveFileRoot(loaded, env), readOnly, protect, protectNames });
 }
 
 /** Backups of a configuration, and what a crash leaves while it or the secrets are written. */
-function listLeftoverPatterns(name: string): readonly string[] {
-  return [`${name}.bak-*`, `.${name}.*`, `.${basename(getSecretsPath(""))}.*`];
-}
+const listLeftoverPatterns = (name: string) => [`${name}.bak-*`, `.${name}.*`, `.${basename(getSecretsPath(""))}.*`];
 
 /** All places where a configuration is searched: one created nearer than the present one would replace it. */
 function listConfigPaths(folder: string): readonly string[] {
@@ -307,9 +279,8 @@ function listConfigPaths(folder: string): readonly string[] {
 
 /** The files of a store with those SQLite puts next to it, links followed, and its state folder if it has one. */
 function listStoreFiles(path: string): readonly string[] {
-  const files = [path, resolveRealPath(path)].flatMap((file) =>
-    ["", "-wal", "-shm", "-journal"].map((end) => file + end),
-  );
+  const ends = ["", "-wal", "-shm", "-journal"];
+  const files = [path, resolveRealPath(path)].flatMap((file) => ends.map((end) => file + end));
   return basename(dirname(path)) === STATE_FOLDER ? [dirname(path), ...files] : files;
 }
 

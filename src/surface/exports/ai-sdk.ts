@@ -6,8 +6,8 @@ import { exportTools } from "./exported-tool.ts";
  * The tools of a surface for `generateText` and `streamText`. A tool's output is the whole `SurfaceAnswer`; the model gets
  * only its text. Pass the same tools to `convertToModelMessages`, or the whole answer goes to the model.
  */
-export function toAiSdkTools(surface: Surface): ToolSet {
-  return Object.fromEntries(
+export const toAiSdkTools = (surface: Surface): ToolSet =>
+  Object.fromEntries(
     exportTools(surface).map(({ name, description, schema }) => [
       name,
       dynamicTool({
@@ -21,4 +21,3 @@ export function toAiSdkTools(surface: Surface): ToolSet {
       }),
     ]),
   );
-}

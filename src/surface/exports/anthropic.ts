@@ -12,9 +12,7 @@ export interface AnthropicTool {
 }
 
 /** A block of an assistant message's `content`. */
-export interface AnthropicBlock {
-  readonly type: string;
-}
+export type AnthropicBlock = { readonly type: string };
 
 export interface AnthropicToolResult {
   type: "tool_result";
@@ -31,7 +29,6 @@ export interface AnthropicToolOptions {
   readonly deferLoading?: boolean;
 }
 
-/** The tools of a surface for the Messages API. */
 export function toAnthropicTools(
   surface: Surface,
   { deferLoading = false }: AnthropicToolOptions = {},

@@ -23,10 +23,7 @@ export function exportTools({ tools }: Pick<Surface, "tools">) {
     const refused = Object.entries(whole).filter(isRefused);
     const allowed = Object.fromEntries(Object.entries(whole).filter((entry) => !isRefused(entry)));
     const moved = `\nThe arguments must also fit ${JSON.stringify(Object.fromEntries(refused))}`;
-    return {
-      name,
-      description: refused.length === 0 ? description : description + moved,
-      schema: structuredClone(allowed) as unknown as ExportedSchema,
-    };
+    const schema = structuredClone(allowed) as unknown as ExportedSchema;
+    return { name, description: refused.length === 0 ? description : description + moved, schema };
   });
 }

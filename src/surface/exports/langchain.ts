@@ -7,8 +7,8 @@ import { type ExportedSchema, exportTools } from "./exported-tool.ts";
  * The tools of a surface for LangChain and LangGraph. A tool call gives a `ToolMessage` with the text, the status and, as
  * `artifact`, the whole `SurfaceAnswer`. Invoked with bare arguments, a tool gives the text.
  */
-export function toLangChainTools(surface: Surface): StructuredTool[] {
-  return exportTools(surface).map(
+export const toLangChainTools = (surface: Surface): StructuredTool[] =>
+  exportTools(surface).map(
     ({ name, description, schema }) =>
       new SurfaceStructuredTool({
         name,
@@ -21,12 +21,8 @@ export function toLangChainTools(surface: Surface): StructuredTool[] {
         },
       }),
   );
-}
 
-/**
- * Skips LangChain's own check of arguments, so that the surface checks them: it tells the model the schema and an example,
- * records the call, and runs foreign patterns in bounded time.
- */
+/** Skips LangChain's check: the surface tells the schema, records the call and runs patterns in bounded time. */
 class SurfaceStructuredTool extends DynamicStructuredTool<ExportedSchema> {
   override call: DynamicStructuredTool<ExportedSchema>["call"] = (...given) => {
     const unchecked = Object.create(this, { schema: { value: {} } });

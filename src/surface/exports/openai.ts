@@ -15,11 +15,7 @@ export interface OpenAiChatCall {
   readonly function?: { readonly name: string; readonly arguments: string };
 }
 
-export interface OpenAiToolMessage {
-  role: "tool";
-  tool_call_id: string;
-  content: string;
-}
+export type OpenAiToolMessage = { role: "tool"; tool_call_id: string; content: string };
 
 export interface OpenAiResponsesTool {
   type: "function";
@@ -30,15 +26,8 @@ export interface OpenAiResponsesTool {
 }
 
 /** An item of a response's `output`. */
-export interface OpenAiResponsesItem {
-  readonly type: string;
-}
-
-export interface OpenAiFunctionCallOutput {
-  type: "function_call_output";
-  call_id: string;
-  output: string;
-}
+export type OpenAiResponsesItem = { readonly type: string };
+export type OpenAiFunctionCallOutput = { type: "function_call_output"; call_id: string; output: string };
 
 /** Chat Completions refuses a request with a longer description in it. */
 const CHAT_DESCRIPTION_LIMIT = 1024;
@@ -67,16 +56,14 @@ export async function answerOpenAiChat(
   return Promise.all((calls ?? []).flatMap(({ id, function: call }) => (call === undefined ? [] : [answer(id, call)])));
 }
 
-/** The tools of a surface for the Responses API. */
-export function toOpenAiResponsesTools(surface: Surface): OpenAiResponsesTool[] {
-  return exportTools(surface).map(({ name, description, schema }) => ({
+export const toOpenAiResponsesTools = (surface: Surface): OpenAiResponsesTool[] =>
+  exportTools(surface).map(({ name, description, schema }) => ({
     type: "function",
     name,
     description,
     parameters: schema,
     strict: false,
   }));
-}
 
 /** Like `answerOpenAiChat`, for the `function_call` items of a response's `output`. Ignores other items. */
 export async function answerOpenAiResponses(
@@ -100,11 +87,7 @@ interface FunctionCall {
 
 type ResponsesCall = OpenAiResponsesItem & FunctionCall & { readonly call_id: string };
 
-async function runFunctionCall(
-  surface: Surface,
-  { name, arguments: text }: FunctionCall,
-  signal: AbortSignal | undefined,
-) {
+async function runFunctionCall(surface: Surface, { name, arguments: text }: FunctionCall, signal?: AbortSignal) {
   const { args, problem } = readArguments(text);
   const answered = await surface.call(name, args, signal);
   return problem === undefined ? answered.text : `The arguments are not JSON: ${problem}\n${answered.text}`;

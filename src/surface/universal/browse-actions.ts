@@ -31,7 +31,6 @@ export interface ActionDescription {
     readonly tags: readonly string[];
     readonly idempotent: boolean;
     readonly approval: "never" | "always" | "conditional";
-    /** Why it cannot be used right away. */
     readonly state?: Exclude<Readiness, "ready">;
     /** For a resource. */
     readonly canonical_default?: string;
@@ -112,11 +111,7 @@ export const listActionsTool: SurfaceTool = cloneFrozen({
 });
 
 /** One page of the visible actions. The first has the search hint. Throws `unknown_category` with the valid ones. */
-export function listActions(
-  view: View,
-  { category = [], filter = "", ...query }: ListQuery,
-  searchHint?: string,
-): ActionList {
+export function listActions(view: View, { category = [], filter = "", ...query }: ListQuery, searchHint?: string) {
   const offset = Math.max(0, Math.trunc(query.offset ?? 0));
   const limit = Math.max(1, Math.trunc(query.limit ?? PAGE_SIZE));
   const pool = category.length === 0 ? view.actions() : selectCategories(view, category);
@@ -160,11 +155,10 @@ function unknownCategoryError(unknown: readonly string[], valid: readonly string
   });
 }
 
-function toListedAction(action: Action, inFull: boolean): ListedAction {
-  return inFull
+const toListedAction = (action: Action, inFull: boolean): ListedAction =>
+  inFull
     ? { qualified_name: action.name, description: action.description, input_schema: action.inputSchema }
     : { qualified_name: action.name, short_description: summarizeAction(action) };
-}
 
 /** Ends a page early when its schemas get too long for a model. */
 export function fitPage<Item>(items: readonly Item[]): readonly Item[] {

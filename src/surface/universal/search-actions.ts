@@ -34,15 +34,12 @@ export interface FoundAction {
   readonly signature?: string;
   readonly description?: string;
   readonly input_schema?: JsonSchema;
-  /** Why it cannot be used right away. */
   readonly state?: Exclude<Readiness, "ready">;
 }
 
 export interface FoundActions {
   readonly items: readonly FoundAction[];
-  /** The search that was done. */
   readonly search_type: string;
-  /** Words of the query that no visible action has. */
   readonly unmatched?: readonly string[];
   readonly hint?: string;
 }
@@ -72,11 +69,7 @@ export function toSearchRequest(view: View, { query, type, category = [], limit 
 }
 
 /** `text`: the lines that a model reads instead of the data of a compact answer. */
-export function toSearchAnswer(
-  view: View,
-  found: CatalogSearchResult,
-  detail: ActionSearch["detail"] = "compact",
-): { readonly data: FoundActions; readonly text?: string } {
+export function toSearchAnswer(view: View, found: CatalogSearchResult, detail: ActionSearch["detail"] = "compact") {
   const { hits } = found;
   const hint = composeHint(found, () => suggestNextStep(view, found));
   if (detail === "full") {

@@ -48,7 +48,6 @@ export async function openShortcuts(
       : createLocalActivationList(ISSUED_LIMIT);
   // Selected once: a list that followed every call would change the prompt from its beginning.
   const hot = size === 0 ? [] : selectHotActions(view, await uses.readUses(caller), { size, seed }, now());
-
   return {
     tools(present, wrappers) {
       const findActions = (names: readonly string[]) => names.flatMap((name) => present.get(name) ?? []);
@@ -70,7 +69,6 @@ export async function openShortcuts(
   };
 }
 
-/** The names in an answer: a page of actions, or the description of one. */
 function listActionNames({ data }: SurfaceAnswer): readonly string[] {
   if (!isRecord(data)) return [];
   const items: readonly unknown[] = Array.isArray(data.items) ? data.items : [data];

@@ -24,12 +24,7 @@ const invokeActionTool: SurfaceTool = cloneFrozen({
 });
 
 /** The same few tools, sorted, for any catalog. */
-export const universalTools: readonly SurfaceTool[] = Object.freeze([
-  describeActionTool,
-  invokeActionTool,
-  listActionsTool,
-  searchActionsTool,
-]);
+export const universalTools = Object.freeze([describeActionTool, invokeActionTool, listActionsTool, searchActionsTool]);
 
 const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !== searchActionsTool));
 
@@ -44,7 +39,6 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
   const wrappers = backend.canSearch ? universalTools : toolsWithoutSearch;
   // Without shortcuts the tools do not depend on the view.
   const findCurrentView = () => (shortcuts === undefined ? undefined : findView(backend, caller));
-
   return {
     kind: "universal",
     get tools() {
