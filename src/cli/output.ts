@@ -12,8 +12,8 @@ export interface CommandOutput {
   readonly isJson: boolean;
   /** The width of the terminal. Undefined: stdout is not a terminal, lines may have any length. */
   readonly width: number | undefined;
-  /** A line on stdout. The caller escapes unsafe characters in it. */
-  line(text?: string): void;
+  /** Lines on stdout, without any an empty one. The caller escapes unsafe characters in them. */
+  line(...lines: readonly string[]): void;
   /** The whole answer, or one object of a stream, as one line. */
   json(value: unknown): void;
   /** The whole answer: `value` with --json, otherwise the text. */
@@ -39,7 +39,7 @@ export function createOutput(
   const isColored = !isJson && canUseColor(stdout.isTTY, env, color);
   const paint = (code: number): Paint =>
     isColored ? (text) => (text === "" ? "" : `\u001B[${code}m${text}\u001B[0m`) : (text) => text;
-  const line = (text = "") => stdout.write(`${text}\n`);
+  const line = (...lines: readonly string[]) => stdout.write(`${lines.join("\n")}\n`);
   const json = (value: unknown) => line(safeJson(value));
   const bold = paint(1);
   const width = stdout.isTTY ? (stdout.columns ?? 80) : undefined;
@@ -54,7 +54,9 @@ export function createOutput(
       if (stdout.isTTY) return line(escapeUnsafe(data).replace(/\n$/, ""));
       stdout.write(data);
     },
-    table: (head, rows, indent = 0) => formatTable(head, rows, { width, indent, paintHead: bold }).forEach(line),
+    table(head, rows, indent = 0) {
+      for (const text of formatTable(head, rows, { width, indent, paintHead: bold })) line(text);
+    },
     note: (text) => stderr.write(`${text}\n`),
     problem(problem) {
       if (isJson) return json({ error: problem });

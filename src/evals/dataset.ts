@@ -5,23 +5,13 @@ import { clip, omitUndefined } from "../core/json.ts";
 import { caseSchema, type EvalCase } from "./eval-case.ts";
 
 /** The cases, and the files or lines that are none. */
-export interface Dataset {
-  readonly cases: readonly DatasetCase[];
-  readonly problems: readonly DatasetProblem[];
-}
+export type Dataset = Readonly<{ cases: readonly DatasetCase[]; problems: readonly DatasetProblem[] }>;
 
-interface DatasetLocation {
-  readonly file: string;
-  readonly line?: number;
-}
+type DatasetLocation = Readonly<{ file: string; line?: number }>;
 
-export interface DatasetCase extends DatasetLocation {
-  readonly case: EvalCase;
-}
+export type DatasetCase = DatasetLocation & Readonly<{ case: EvalCase }>;
 
-export interface DatasetProblem extends DatasetLocation {
-  readonly message: string;
-}
+export type DatasetProblem = DatasetLocation & Readonly<{ message: string }>;
 
 const MAX_BYTES = 64 * 1024 * 1024;
 
@@ -51,9 +41,8 @@ export async function readDataset(path: string): Promise<Dataset> {
     }
   }
   if (cases.length > 0 || problems.length > 0) return { cases, problems };
-  throw new QmError("invalid_arguments", `the dataset ${path} has no cases`, {
-    hint: "Record a turn that went well: `qm eval record <turn> --turn --to <folder>/<name>.json`.",
-  });
+  const hint = "Record a turn that went well: `qm eval record <turn> --turn --to <folder>/<name>.json`.";
+  throw new QmError("invalid_arguments", `the dataset ${path} has no cases`, { hint });
 }
 
 /** For example `cases.jsonl:3`. */

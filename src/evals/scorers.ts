@@ -21,9 +21,7 @@ export interface Verdict {
   readonly why: string;
 }
 
-export interface Score extends Required<Verdict> {
-  readonly name: string;
-}
+export type Score = Required<Verdict> & Readonly<{ name: string }>;
 
 /** Scores one aspect of a run. Undefined: it does not apply to this case. If it throws, it does not pass. */
 export interface Scorer {
@@ -106,10 +104,7 @@ export async function runScorer({ name, score }: Scorer, run: ScoredRun): Promis
   }
 }
 
-interface ExpectationCheck {
-  readonly ok: boolean;
-  readonly what: string;
-}
+type ExpectationCheck = Readonly<{ ok: boolean; what: string }>;
 
 export function scoreShare(checks: readonly ExpectationCheck[], fine: string): Verdict {
   const wrong = checks.filter(({ ok }) => !ok);

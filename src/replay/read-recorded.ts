@@ -19,10 +19,7 @@ export type ReplayQuery =
   | { readonly session: string; readonly turn?: string }
   | { readonly session?: string; readonly turn: string };
 
-export interface RecordedSession {
-  readonly session: string;
-  readonly calls: readonly RecordedCall[];
-}
+export type RecordedSession = Readonly<{ session: string; calls: readonly RecordedCall[] }>;
 
 /**
  * Reads the calls of a session or a turn, in the order in which they were received. Throws `not_found` if the ledger has
@@ -62,9 +59,7 @@ async function* readEvents(ledger: Pick<Ledger, "read">, session: string | undef
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-interface CallDraft extends Mutable<RecordedCall> {
-  readonly decisions: RecordedDecision[];
-}
+type CallDraft = Mutable<RecordedCall> & Readonly<{ decisions: RecordedDecision[] }>;
 
 /** Ignores events with an invalid shape: the store may have been changed by hand. */
 function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
@@ -200,7 +195,6 @@ function createNotFoundError({ session, turn }: ReplayQuery): QmError {
       hint: "`qm events` shows the sessions. Give --turn if it is a turn.",
     });
   const where = session === undefined ? "" : ` in session ${quoteName(session)}`;
-  return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, {
-    hint: "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.",
-  });
+  const hint = "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.";
+  return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, { hint });
 }

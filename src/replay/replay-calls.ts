@@ -30,10 +30,7 @@ export async function replayRecorded(
 }
 
 /** The answer to each repeated call, by call id. */
-async function replayCalls(
-  environment: ReplayEnvironment,
-  calls: readonly RecordedCall[],
-): Promise<ReadonlyMap<string, ReplayAnswer>> {
+async function replayCalls(environment: ReplayEnvironment, calls: readonly RecordedCall[]) {
   const answers = new Map<string, ReplayAnswer>();
   const known = new Set(calls.map(({ callId }) => callId));
   // The key undefined has the calls that no other call of this replay made.

@@ -3,7 +3,6 @@ import { dirname } from "node:path";
 import { systemRuntime } from "../../app/system-runtime.ts";
 import { loadConfig } from "../../config/config-file.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
-import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { clients, getClientDefinition } from "../../mcp/clients/clients.ts";
@@ -19,7 +18,8 @@ import {
 import { putEntry } from "../../mcp/clients/edit-entry.ts";
 import { requireYes } from "../approver.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { createUsageError } from "../exit-codes.ts";
 import {
   buildGatewayEntry,
   detectClientEnvironment,
@@ -30,13 +30,11 @@ import {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
-export async function runConnect(context: CommandContext, clientName: string, options: ConnectOptions): Promise<void> {
+export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
   const { name } = options;
   const client = getClientDefinition(clientName);
   if (!NAME.test(name))
-    throw new QmError("invalid_arguments", `${quoteName(name)} is not a valid server name`, {
-      hint: "Use letters, digits, - and _.",
-    });
+    throw createUsageError(`${quoteName(name)} is not a valid server name`, "Use letters, digits, - and _.");
   const request: ClientConnectRequest = {
     client,
     scope: options.project ? "project" : "user",
@@ -52,7 +50,7 @@ export async function runConnect(context: CommandContext, clientName: string, op
   return applyConnection(context, await planConnect(request, made.entry), request, options, made);
 }
 
-export async function runClientsList(context: CommandContext): Promise<void> {
+export async function runClientsList(context: Context): Promise<void> {
   const { io, out } = context;
   const around = detectClientEnvironment(io);
   const own = await loadOwnAddresses(context);
@@ -83,17 +81,16 @@ export async function runClientsList(context: CommandContext): Promise<void> {
       ];
     }),
   );
-  out.line();
-  out.line(out.dim("`qm connect <client>` connects one, `qm import` imports their servers."));
+  out.line("", out.dim("`qm connect <client>` connects one, `qm import` imports their servers."));
 }
 
 /** An invalid configuration must prevent neither the list nor an undo. */
-async function loadOwnAddresses({ io, globals }: CommandContext) {
+async function loadOwnAddresses({ io, globals }: Context) {
   const loaded = await loadConfig(globals.config, { cwd: io.cwd }).catch(() => undefined);
   return getGatewayAddresses(loaded?.config.gateway);
 }
 
-async function printEntry({ out }: CommandContext, request: ClientConnectRequest, made: GatewayEntry): Promise<void> {
+async function printEntry({ out }: Context, request: ClientConnectRequest, made: GatewayEntry): Promise<void> {
   const { client, name } = request;
   const { path, keys } = await chooseClientFile(request);
   const { text } = putEntry("", { format: client.format, keys, name }, made.entry);
@@ -105,7 +102,7 @@ async function printEntry({ out }: CommandContext, request: ClientConnectRequest
 }
 
 async function applyConnection(
-  context: CommandContext,
+  context: Context,
   change: FileChange,
   { client, name }: ClientConnectRequest,
   { undo = false, dryRun = false, yes = false, project = false, http }: ConnectOptions,

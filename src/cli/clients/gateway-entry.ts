@@ -12,7 +12,7 @@ import { getGatewayProfile, loadOrCreateToken } from "../../mcp/gateway/profiles
 import { getTokenPath } from "../../workspace/state-paths.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
-import type { CommandContext, Io } from "../context.ts";
+import type { Context, Io } from "../context.ts";
 
 /** The built program that a client starts. */
 export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
@@ -21,9 +21,8 @@ export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
 export function detectClientEnvironment({ cwd, env, platform }: Io): ClientEnvironment {
   const home = platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
   if (home) return { home, cwd, env, platform };
-  throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", {
-    hint: `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`,
-  });
+  const hint = `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`;
+  throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", { hint });
 }
 
 /** The URL of `qm serve` for a client on this machine. */
@@ -45,7 +44,7 @@ export interface GatewayEntry {
 }
 
 export async function buildGatewayEntry(
-  { io, out }: CommandContext,
+  { io, out }: Context,
   workspace: Workspace,
   client: ClientDefinition,
   options: ConnectOptions,

@@ -26,12 +26,12 @@ import type { SecretStore } from "../../mcp/secret-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { identifyApprover, requireApproval } from "../approver.ts";
 import type { ImportOptions } from "../commands/clients.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { detectClientEnvironment, getGatewayAddresses } from "./gateway-entry.ts";
 
 /** `qm import`: preview, question, secrets, configuration, in this order. */
-export async function runImport(context: CommandContext, clients: readonly string[], options: ImportOptions) {
+export async function runImport(context: Context, clients: readonly string[], options: ImportOptions) {
   const { found } = await readClients({ ...detectClientEnvironment(context.io), only: clients });
   requireKnownNames(found, options);
   if (found.some(({ problems }) => problems.length > 0)) context.end(exitCodes.failed);
@@ -78,7 +78,7 @@ function requireKnownNames(found: readonly ClientServerList[], { only = [] }: Im
 }
 
 function planServers(
-  { io }: CommandContext,
+  { io }: Context,
   { config, secrets }: Workspace,
   path: string,
   found: readonly ClientServerList[],
@@ -102,7 +102,7 @@ function planServers(
 }
 
 function printImportPlan(
-  { out }: CommandContext,
+  { out }: Context,
   path: string,
   plan: ImportPlan,
   found: readonly ClientServerList[],
@@ -118,16 +118,14 @@ function printImportPlan(
   if (plan.servers.length > 0) out.line(`${formatCount(plan.servers.length, "server")} for ${escapeUnsafe(path)}:`);
   for (const server of plan.servers) {
     const source = `from ${getClientDefinition(server.client).title}, ${toOneLine(server.path)}`;
-    out.line();
-    out.line(`${out.bold(server.name)}  ${out.dim(source)}`);
+    out.line("", `${out.bold(server.name)}  ${out.dim(source)}`);
     // Not a table, which would cut the text that the person is asked about.
     for (const [what, text] of listServerFacts(server)) out.line(`  ${what.padEnd(8)}  ${toVisibleLine(text)}`);
     for (const warning of listCharacterWarnings(JSON.stringify(server.entry)))
       out.line(`  careful   it ${escapeUnsafe(warning)}`);
   }
   if (plan.skipped.length > 0) {
-    out.line();
-    out.line("Left out:");
+    out.line("", "Left out:");
     const rows = plan.skipped.map(({ called, client, why }) => [called, client, why]);
     out.table(["server", "client", "why"], rows, 2);
   }
@@ -163,11 +161,7 @@ function maskPlannedServers({ servers }: ImportPlan) {
 }
 
 /** Secrets first: unused secrets do less harm than a configuration without its secrets. */
-async function writeServers(
-  path: string,
-  servers: readonly PlannedServer[],
-  store: SecretStore,
-): Promise<string | undefined> {
+async function writeServers(path: string, servers: readonly PlannedServer[], store: SecretStore) {
   const stored: string[] = [];
   try {
     for (const { name, value } of servers.flatMap(({ secrets }) => secrets)) {

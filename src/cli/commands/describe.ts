@@ -4,19 +4,19 @@ import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import type { Explanation } from "../../index.ts";
 import type { ActionDescription } from "../../surface/universal/browse-actions.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 import { safeJson } from "../terminal-text.ts";
 
-export function addDescribeCommand(program: Command, context: CommandContext): void {
+export function addDescribeCommand(program: Command, context: Context): void {
   program
     .command("describe")
     .summary("show one action: arguments, effect, examples")
     .description("Show everything a caller may know about one action.")
     .argument("<action>", "its name, as in `qm list`")
-    .addHelpText("after", formatExamples("qm describe file__read", "qm describe file__read --json"))
+    .addHelpText(...examples("qm describe file__read", "qm describe file__read --json"))
     .action(async (action: string) => {
       await requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster }) => {
@@ -27,13 +27,13 @@ export function addDescribeCommand(program: Command, context: CommandContext): v
     });
 }
 
-export function addExplainCommand(program: Command, context: CommandContext): void {
+export function addExplainCommand(program: Command, context: Context): void {
   program
     .command("explain")
     .summary("show why a caller may or may not use an action")
     .description("Show what each policy layer says about an action, and what to change in the configuration.")
     .argument("<action>", "its full name, visible to the caller or not")
-    .addHelpText("after", formatExamples("qm explain file__write", "qm explain file__write --actor reviewer"))
+    .addHelpText(...examples("qm explain file__write", "qm explain file__write --actor reviewer"))
     .action(async (action: string) => {
       await requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
@@ -58,8 +58,7 @@ function showDescription(
   out: CommandOutput,
   { qualified_name, description, input_schema, examples, metadata }: ActionDescription,
 ): void {
-  out.line(out.bold(toOneLine(qualified_name)));
-  out.line(escapeUnsafe(description));
+  out.line(out.bold(toOneLine(qualified_name)), escapeUnsafe(description));
   out.line();
   showArguments(out, input_schema);
   const { purity, idempotent, approval, tags, canonical_default } = metadata;
@@ -73,8 +72,7 @@ function showDescription(
     ],
   );
   if (examples.length > 0) {
-    out.line();
-    out.line(out.bold("Examples"));
+    out.line("", out.bold("Examples"));
   }
   for (const { args, description: about } of examples) {
     const comment = about === undefined ? "" : out.dim(`   # ${toOneLine(about)}`);

@@ -9,9 +9,9 @@ import type { DatasetProblem } from "../../evals/dataset.ts";
 import type { EvalCase } from "../../evals/eval-case.ts";
 import type { CaseResult, EvalReport, PromptMismatch } from "../../evals/run-evals.ts";
 import type { Subject } from "../../evals/subject.ts";
-import { type CommandContext, reportNotFound, withWorkspace } from "../context.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { formatExamples, parseTimeoutOption } from "../option-parsers.ts";
+import { type Context, reportNotFound, withWorkspace } from "../context.ts";
+import { createUsageError, exitCodes } from "../exit-codes.ts";
+import { examples, parseTimeoutOption } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 import { createFileReadError, createFileWriteError } from "../output-file.ts";
 import { showCount, withConsoleOnStderr } from "../terminal.ts";
@@ -25,7 +25,7 @@ interface EvalFlags {
   readonly timeout?: number;
 }
 
-export function addEvalCommand(program: Command, context: CommandContext): void {
+export function addEvalCommand(program: Command, context: Context): void {
   const evals = program
     .command("eval")
     .summary("test an agent against recorded cases; `eval record` creates one")
@@ -47,14 +47,19 @@ export function addEvalCommand(program: Command, context: CommandContext): void 
     )
     .option("--timeout <time>", "limit one case to 500ms, 30s, 2m; a bare number is seconds", parseTimeoutOption)
     .addHelpText(
-      "after",
-      `${formatExamples("qm eval evals/", "qm eval evals/ --subject ./agent.mjs", "qm eval cases.jsonl --policy stricter.yaml --json", "qm eval record turn-7 --turn --to evals/refund.json")}\n\nExit codes: 0 every case passes, 1 a case fails or cannot be read, 4 no such dataset.`,
+      ...examples(
+        "qm eval evals/",
+        "qm eval evals/ --subject ./agent.mjs",
+        "qm eval cases.jsonl --policy stricter.yaml --json",
+        "qm eval record turn-7 --turn --to evals/refund.json",
+      ),
     )
+    .addHelpText("after", `\nExit codes: 0 every case passes, 1 a case fails or cannot be read, 4 no such dataset.`)
     .action((dataset: string, flags: EvalFlags) => runEval(context, dataset, flags));
   addEvalRecordCommand(evals, context);
 }
 
-async function runEval(context: CommandContext, path: string, flags: EvalFlags): Promise<void> {
+async function runEval(context: Context, path: string, flags: EvalFlags): Promise<void> {
   const { io, out } = context;
   const { promptMismatch: promptHashMismatch, unrecorded, timeout: timeoutMs } = flags;
   const { formatCaseLocation, readDataset } = await import("../../evals/dataset.ts");
@@ -139,7 +144,7 @@ interface RecordFlags {
   readonly force?: boolean;
 }
 
-function addEvalRecordCommand(evals: Command, context: CommandContext): void {
+function addEvalRecordCommand(evals: Command, context: Context): void {
   evals
     .command("record")
     // Not the options of `qm eval`, the parent command.
@@ -156,8 +161,7 @@ function addEvalRecordCommand(evals: Command, context: CommandContext): void {
     .option("--prompt <file>", "the text of the prompt, to detect later changes of it")
     .option("--force", "replace an existing .json file")
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "qm eval record turn-7 --turn --to evals/refund.json",
         "qm eval record chat-1 --to cases.jsonl --prompt prompt.md",
       ),
@@ -171,7 +175,7 @@ function addEvalRecordCommand(evals: Command, context: CommandContext): void {
     });
 }
 
-async function runEvalRecord(context: CommandContext, id: string, flags: RecordFlags): Promise<void> {
+async function runEvalRecord(context: Context, id: string, flags: RecordFlags): Promise<void> {
   const { io, out } = context;
   const { recordCase } = await import("../../evals/record-case.ts");
   const messages = await readOptionalFile(io.cwd, flags.messages);
@@ -199,9 +203,7 @@ It expects the same calls. Add further expectations under \`expected\`, then run
 async function writeCase(file: string, recorded: EvalCase, force: boolean): Promise<void> {
   const isLines = extname(file) === ".jsonl";
   if (!isLines && extname(file) !== ".json")
-    throw new QmError("invalid_arguments", `${file} is neither a .json nor a .jsonl file`, {
-      hint: "Give a file with one of these extensions.",
-    });
+    throw createUsageError(`${file} is neither a .json nor a .jsonl file`, "Give a file with one of these extensions.");
   try {
     await mkdir(dirname(file), { recursive: true });
     if (isLines) await appendFile(file, `${JSON.stringify(recorded)}\n`);

@@ -7,23 +7,17 @@ import { isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { ChainHead, EventQuery, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
+import { type Context, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
 import { printEventTable, printLaterEvents } from "../event-table.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { createUsageError, exitCodes } from "../exit-codes.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { createFileReadError, createFileWriteError } from "../output-file.ts";
 
-interface EventsOptions {
-  readonly type?: string;
-  readonly action?: string;
-  readonly call?: string;
-  readonly limit: number;
-  readonly follow?: boolean;
-}
+type EventsOptions = Readonly<{ type?: string; action?: string; call?: string; limit: number; follow?: boolean }>;
 
 const POLL_MS = 200;
 
-export function addEventsCommand(program: Command, context: CommandContext): void {
+export function addEventsCommand(program: Command, context: Context): void {
   const events = program
     .command("events")
     .summary("show the ledger; `events verify` checks it")
@@ -34,8 +28,7 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
     .option("--limit <n>", "show the newest N", createWholeNumberParser(1), 50)
     .option("--follow", "show new events until Ctrl-C; with --json one object per line")
     .addHelpText(
-      "after",
-      formatExamples("qm events --limit 10", "qm events --type call. --session local --follow", "qm events verify"),
+      ...examples("qm events --limit 10", "qm events --type call. --session local --follow", "qm events verify"),
     )
     .action((options: EventsOptions) =>
       options.follow
@@ -50,11 +43,11 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
     )
     .option("--against <file>", "also check that the chains contain these saved heads")
     .option("--save <file>", "write the chain heads to this file if the check succeeds")
-    .addHelpText("after", formatExamples("qm events verify", "qm events verify --against heads.json --save heads.json"))
+    .addHelpText(...examples("qm events verify", "qm events verify --against heads.json --save heads.json"))
     .action(inWorkspace(context, "ledger", runVerify));
 }
 
-async function showEvents(context: CommandContext, workspace: Workspace, options: EventsOptions): Promise<void> {
+async function showEvents(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
   const { out } = context;
   const { ledger } = workspace.quartermaster;
   const found = await ledger.read(await toEventQuery(context, workspace, options));
@@ -70,7 +63,7 @@ async function showEvents(context: CommandContext, workspace: Workspace, options
 }
 
 /** Polls: other processes write to the same store, and nothing announces it. */
-async function followEvents({ io, out, globals }: CommandContext, workspace: Workspace, options: EventsOptions) {
+async function followEvents({ io, out, globals }: Context, workspace: Workspace, options: EventsOptions) {
   const { ledger } = workspace.quartermaster;
   const query = await toEventQuery({ globals }, workspace, options);
   let found = await ledger.read(query);
@@ -90,7 +83,7 @@ async function followEvents({ io, out, globals }: CommandContext, workspace: Wor
 }
 
 async function toEventQuery(
-  { globals }: Pick<CommandContext, "globals">,
+  { globals }: Pick<Context, "globals">,
   workspace: Workspace,
   { type, action, limit, call }: EventsOptions,
 ): Promise<EventQuery> {
@@ -116,7 +109,7 @@ async function findCallId(text: string, { quartermaster }: Workspace): Promise<s
 
 type VerifyFlags = { readonly against?: string; readonly save?: string };
 
-async function runVerify(context: CommandContext, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
+async function runVerify(context: Context, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
   const { io, out } = context;
   const { session } = context.globals;
   const { storePath } = workspace;
@@ -163,9 +156,7 @@ async function readHeads(path: string): Promise<readonly ChainHead[]> {
   } catch (thrown) {
     throw createFileReadError(path, thrown);
   }
-  throw new QmError("invalid_arguments", `${path} does not hold chain heads`, {
-    hint: "`qm events verify --save <file>` writes such a file.",
-  });
+  throw createUsageError(`${path} does not hold chain heads`, "`qm events verify --save <file>` writes such a file.");
 }
 
 function isHead(head: unknown): head is ChainHead {

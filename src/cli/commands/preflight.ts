@@ -3,9 +3,9 @@ import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { isGlob, matchesGlob } from "../../core/name-patterns.ts";
 import { parseActionName } from "../../core/names.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 import { showProgress } from "../terminal.ts";
 
 /** From best to worst. The worst verdict sets the exit code. */
@@ -23,7 +23,7 @@ type PreflightVerdict = keyof typeof verdicts;
 
 type PreflightResult = { readonly action: string; readonly verdict: PreflightVerdict; readonly note?: string };
 
-export function addPreflightCommand(program: Command, context: CommandContext): void {
+export function addPreflightCommand(program: Command, context: Context): void {
   program
     .command("preflight")
     .summary("check that actions are ready to use")
@@ -33,8 +33,14 @@ export function addPreflightCommand(program: Command, context: CommandContext): 
     .argument("<names...>", "names of actions, or globs")
     .option("--no-start", "start no servers: use what is known")
     .addHelpText(
+      ...examples(
+        "qm preflight mcp__github__create_issue 'file__*'",
+        "qm preflight --actor ci 'mcp__jira__*' && run-agent",
+      ),
+    )
+    .addHelpText(
       "after",
-      `${formatExamples("qm preflight mcp__github__create_issue 'file__*'", "qm preflight --actor ci 'mcp__jira__*' && run-agent")}\n\nExit codes: 0 all ready, 3 denied, 4 missing or hidden, 10 needs approval, 11 needs a login,\n            12 withheld until reviewed, 13 server unreachable. The worst one counts.`,
+      `\nExit codes: 0 all ready, 3 denied, 4 missing or hidden, 10 needs approval, 11 needs a login,\n            12 withheld until reviewed, 13 server unreachable. The worst one counts.`,
     )
     .action((names: readonly string[], { start }: { readonly start: boolean }) =>
       withWorkspace(context, start ? "calls" : "looking", (workspace) =>
@@ -44,7 +50,7 @@ export function addPreflightCommand(program: Command, context: CommandContext): 
 }
 
 async function runPreflight(
-  { io, out, globals, end }: CommandContext,
+  { io, out, globals, end }: Context,
   workspace: Workspace,
   names: readonly string[],
   start: boolean,
@@ -73,11 +79,7 @@ async function runPreflight(
 }
 
 /** Starts the servers that the names refer to. Returns those that cannot be reached. */
-async function startNeededServers(
-  { servers }: Workspace,
-  names: readonly string[],
-  signal: AbortSignal,
-): Promise<readonly string[]> {
+async function startNeededServers({ servers }: Workspace, names: readonly string[], signal: AbortSignal) {
   const needed = servers
     .list()
     .map(({ spec }) => spec.name)

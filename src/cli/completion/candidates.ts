@@ -1,7 +1,7 @@
 import type { Command, Option } from "commander";
 import { omitUndefined } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 
 export const completionShells = ["bash", "zsh", "fish"] as const;
 
@@ -18,7 +18,7 @@ export type CompletionCandidate = readonly [word: string, meaning: string];
 
 /** The candidates for the last word. Empty: a file name, or unknown. */
 export async function findCompletions(
-  context: CommandContext,
+  context: Context,
   words: readonly string[],
 ): Promise<readonly CompletionCandidate[]> {
   const typed = parseTypedWords(context.program, words);
@@ -56,7 +56,7 @@ function listCommandOptions(command: Command, program: Command): readonly Option
   return [...own, ...inherited.filter(({ long }) => own.every((each) => each.long !== long))];
 }
 
-async function listCandidates(context: CommandContext, typed: TypedCommand): Promise<readonly CompletionCandidate[]> {
+async function listCandidates(context: Context, typed: TypedCommand): Promise<readonly CompletionCandidate[]> {
   const { command, operands, values, option, current } = typed;
   if (option !== undefined) return listOptionValues(context, values, option.attributeName());
   if (current.startsWith("-"))
@@ -73,7 +73,7 @@ function listVisibleCommands(command: Command): readonly CompletionCandidate[] {
 }
 
 async function listOperands(
-  context: CommandContext,
+  context: Context,
   { command, operands, values }: TypedCommand,
 ): Promise<readonly CompletionCandidate[]> {
   const name = command.name();
@@ -105,7 +105,7 @@ async function listOperands(
 }
 
 async function listOptionValues(
-  context: CommandContext,
+  context: Context,
   values: TypedCommand["values"],
   option: string,
 ): Promise<readonly CompletionCandidate[]> {
@@ -135,7 +135,7 @@ function listAllActions({ quartermaster }: Workspace): readonly CompletionCandid
 
 /** The values in the newest events; a long ledger has too many. */
 function listRecent(
-  context: CommandContext,
+  context: Context,
   values: TypedCommand["values"],
   key: "session" | "tenant" | "callId",
   meaning: string,
@@ -148,7 +148,7 @@ function listRecent(
 }
 
 function queryWorkspace(
-  context: CommandContext,
+  context: Context,
   values: TypedCommand["values"],
   work: (workspace: Workspace) => readonly CompletionCandidate[],
 ): Promise<readonly CompletionCandidate[]> {
@@ -156,10 +156,10 @@ function queryWorkspace(
 }
 
 /** With the global options typed so far, instead of those of `qm complete` itself. */
-function createTypedContext(context: CommandContext, values: TypedCommand["values"]): CommandContext {
+function createTypedContext(context: Context, values: TypedCommand["values"]): Context {
   return { ...context, out: { ...context.out, note: () => {} }, globals: toGlobalOptions(values) };
 }
 
-function toGlobalOptions({ config, actor, tenant, user }: TypedCommand["values"]): CommandContext["globals"] {
+function toGlobalOptions({ config, actor, tenant, user }: TypedCommand["values"]): Context["globals"] {
   return { color: false, ...omitUndefined({ config, actor, tenant, user }) };
 }

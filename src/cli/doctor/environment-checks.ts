@@ -8,12 +8,7 @@ import { CALL_VARIABLES, compileCondition } from "../../core/expression.ts";
 import { openWorkspace, resolveFileRoot, resolveStorePath, type WorkspaceOptions } from "../../workspace/workspace.ts";
 
 /** The result of one check of `qm doctor`. */
-export interface DoctorCheck {
-  readonly about: string;
-  readonly status: "ok" | "warn" | "fail";
-  readonly message: string;
-  readonly todo?: string;
-}
+export type DoctorCheck = Readonly<{ about: string; status: "ok" | "warn" | "fail"; message: string; todo?: string }>;
 
 export function ok(about: string, message: string): DoctorCheck {
   return { about, status: "ok", message };

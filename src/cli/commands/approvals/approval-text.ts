@@ -75,10 +75,7 @@ export function formatApprovalState({ state, status }: Pick<ApprovalView, "state
   return status === undefined || status === "done" ? state : `${state}, ${status}`;
 }
 
-export function getApprovalPaint(
-  out: CommandOutput,
-  { state, status }: Pick<ApprovalView, "state" | "status">,
-): (text: string) => string {
+export function getApprovalPaint(out: CommandOutput, { state, status }: Pick<ApprovalView, "state" | "status">) {
   if (state === "done") return status === "done" ? out.good : out.bad;
   return state === "denied" || state === "interrupted" ? out.bad : out.warn;
 }

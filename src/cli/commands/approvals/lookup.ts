@@ -52,20 +52,14 @@ export function requireConfiguredRoles(config: Config, name: string): readonly s
   const roles = getApproverRoles(config, name);
   if (roles.length > 0) return roles;
   const names = Object.keys(config.approvals.approvers);
-  throw new QmError("invalid_arguments", `${quoteName(name)} is no approver${didYouMean(name, names)}`, {
-    hint: `approvals.approvers has: ${names.join(", ")}.`,
-  });
+  const hint = `approvals.approvers has: ${names.join(", ")}.`;
+  throw new QmError("invalid_arguments", `${quoteName(name)} is no approver${didYouMean(name, names)}`, { hint });
 }
 
 type Decision = "approved" | "denied";
 
 /** Why this person may not give this answer. Undefined: they may. */
-export function findConfiguredObjection(
-  config: Config,
-  approval: ApprovalView,
-  name: string,
-  decision: Decision,
-): string | undefined {
+export function findConfiguredObjection(config: Config, approval: ApprovalView, name: string, decision: Decision) {
   const person = { id: name, roles: getApproverRoles(config, name) };
   return checkApprovalRights(getApprovalSettings(config), approval, person, decision);
 }

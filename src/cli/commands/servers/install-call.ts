@@ -3,6 +3,7 @@ import { QmError } from "../../../core/errors.ts";
 import { type JsonObject, omitUndefined } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import type { InstallPlanRequest } from "../../../mcp/install/install-planner.ts";
+import { createUsageError } from "../../exit-codes.ts";
 
 export interface AddServerOptions {
   readonly name?: string;
@@ -72,7 +73,7 @@ function buildLocalCall(
 }
 
 function createUnnamedError(message: string): QmError {
-  return new QmError("invalid_arguments", message, { hint: "Give --name <name>." });
+  return createUsageError(message, "Give --name <name>.");
 }
 
 /** Splits `package@1.2.3`. The `@` of a scope starts no version. */
@@ -132,9 +133,7 @@ function requireFittingOptions(form: ServerForm, commandArgs: readonly string[],
     const forms: readonly ServerForm[] = formsByOption[option];
     if (options[option] === undefined || forms.includes(form)) continue;
     const where = forms.length > 1 ? "servers that are started on this machine" : formTitles[forms[0] ?? form];
-    throw new QmError("invalid_arguments", `--${option} has no effect on ${formTitles[form]}`, {
-      hint: `It is for ${where}. Leave it out.`,
-    });
+    throw createUsageError(`--${option} has no effect on ${formTitles[form]}`, `It is for ${where}. Leave it out.`);
   }
   if (commandArgs.length > 0 && (form === "url" || form === "registry"))
     throw new QmError("invalid_arguments", `${formTitles[form]} takes no arguments`, {
