@@ -58,7 +58,7 @@ export function requirePresence({ io, out }: Context, person: CliApprover, scree
   });
 }
 
-interface Confirmation {
+export interface Confirmation {
   readonly question: string;
   /** The past participle for the error: `nothing was installed`. */
   readonly done: string;

@@ -4,7 +4,7 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Context, GlobalOptions, Io } from "./context.ts";
-import { type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
+import { createUsageError, type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
 import { createOutput } from "./output.ts";
 import { InterruptedError } from "./terminal.ts";
 
@@ -162,24 +162,14 @@ function addHelpCommand(program: Command): void {
     .summary("show the help of a command")
     .description("Show the help of a command, or of the program.")
     .argument("[command...]", "the command, for example `qm help events verify`")
-    .action((names: readonly string[]) => findCommand(program, names).help());
+    .action((names: readonly string[]) => names.reduce(findCommand, program).help());
 }
 
-function findCommand(program: Command, names: readonly string[]): Command {
-  let command = program;
-  for (const name of names) {
-    const found = command.commands.find((each) => each.name() === name);
-    if (found === undefined) throw createUnknownCommandError(name, command);
-    command = found;
-  }
-  return command;
-}
-
-function createUnknownCommandError(name: string, parent: Command): QmError {
-  const names = parent
-    .createHelp()
-    .visibleCommands(parent)
-    .map((each) => each.name());
-  const hint = "Run `qm --help` for the list of commands.";
-  return new QmError("invalid_arguments", `unknown command ${quoteName(name)}${didYouMean(name, names)}`, { hint });
+function findCommand(parent: Command, name: string): Command {
+  const found = parent.commands.find((each) => each.name() === name);
+  if (found !== undefined) return found;
+  const visible = parent.createHelp().visibleCommands(parent);
+  const names = visible.map((each) => each.name());
+  const message = `unknown command ${quoteName(name)}${didYouMean(name, names)}`;
+  throw createUsageError(message, "Run `qm --help` for the list of commands.");
 }

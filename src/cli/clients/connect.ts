@@ -16,6 +16,7 @@ import {
   planDisconnect,
 } from "../../mcp/clients/connect.ts";
 import { putEntry } from "../../mcp/clients/edit-entry.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import { requireYes } from "../approver.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
 import { type Context, withWorkspace } from "../context.ts";
@@ -35,17 +36,12 @@ export async function runConnect(context: Context, clientName: string, options: 
   const client = getClientDefinition(clientName);
   if (!NAME.test(name))
     throw createUsageError(`${quoteName(name)} is not a valid server name`, "Use letters, digits, - and _.");
-  const request: ClientConnectRequest = {
-    client,
-    scope: options.project ? "project" : "user",
-    name,
-    around: detectClientEnvironment(context.io),
-    own: await loadOwnAddresses(context),
-  };
-  if (options.undo) return applyConnection(context, await planDisconnect(request), request, options, undefined);
-  const made = await withWorkspace(context, "ledger", (workspace) =>
-    buildGatewayEntry(context, workspace, client, options),
-  );
+  const around = detectClientEnvironment(context.io);
+  const own = await loadOwnAddresses(context);
+  const request: ClientConnectRequest = { client, scope: options.project ? "project" : "user", name, around, own };
+  if (options.undo) return applyConnection(context, await planDisconnect(request), request, options);
+  const build = (workspace: Workspace) => buildGatewayEntry(context, workspace, client, options);
+  const made = await withWorkspace(context, "ledger", build);
   if (options.print) return printEntry(context, request, made);
   return applyConnection(context, await planConnect(request, made.entry), request, options, made);
 }
@@ -94,10 +90,8 @@ async function printEntry({ out }: Context, request: ClientConnectRequest, made:
   const { client, name } = request;
   const { path, keys } = await chooseClientFile(request);
   const { text } = putEntry("", { format: client.format, keys, name }, made.entry);
-  out.answer(
-    { client: client.name, path, name, entry: maskEntry(made) },
-    escapeUnsafe(maskToken(text, made.token)).trimEnd(),
-  );
+  const masked = escapeUnsafe(maskToken(text, made.token)).trimEnd();
+  out.answer({ client: client.name, path, name, entry: maskEntry(made) }, masked);
   if (!out.isJson) out.note(`For ${path}`);
 }
 
@@ -106,8 +100,8 @@ async function applyConnection(
   change: FileChange,
   { client, name }: ClientConnectRequest,
   { undo = false, dryRun = false, yes = false, project = false, http }: ConnectOptions,
-  made: GatewayEntry | undefined,
-): Promise<void> {
+  made?: GatewayEntry,
+) {
   const { out } = context;
   const { path } = change;
   const token = made?.token;

@@ -30,8 +30,11 @@ import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { detectClientEnvironment, getGatewayAddresses } from "./gateway-entry.ts";
 
+type Names = readonly string[];
+type ServerLists = readonly ClientServerList[];
+
 /** `qm import`: preview, question, secrets, configuration, in this order. */
-export async function runImport(context: Context, clients: readonly string[], options: ImportOptions) {
+export async function runImport(context: Context, clients: Names, options: ImportOptions) {
   const { found } = await readClients({ ...detectClientEnvironment(context.io), only: clients });
   requireKnownNames(found, options);
   if (found.some(({ problems }) => problems.length > 0)) context.end(exitCodes.failed);
@@ -68,7 +71,7 @@ export async function runImport(context: Context, clients: readonly string[], op
 }
 
 /** A misspelt name must not pass for an import with nothing to do. */
-function requireKnownNames(found: readonly ClientServerList[], { only = [] }: ImportOptions): void {
+function requireKnownNames(found: ServerLists, { only = [] }: ImportOptions): void {
   const names = found.flatMap(({ servers }) => servers.map(({ name }) => name));
   const missing = only.find((name) => !names.some((each) => each === name || normalizeServerName(each) === name));
   if (missing === undefined) return;
@@ -77,13 +80,9 @@ function requireKnownNames(found: readonly ClientServerList[], { only = [] }: Im
   });
 }
 
-function planServers(
-  { io }: Context,
-  { config, secrets }: Workspace,
-  path: string,
-  found: readonly ClientServerList[],
-  { project = false, only }: ImportOptions,
-): Promise<ImportPlan> {
+function planServers({ io }: Context, workspace: Workspace, path: string, found: ServerLists, options: ImportOptions) {
+  const { config, secrets } = workspace;
+  const { project = false, only } = options;
   return planImport(found, {
     configured: config.servers,
     own: getGatewayAddresses(config.gateway),
@@ -101,13 +100,7 @@ function planServers(
   });
 }
 
-function printImportPlan(
-  { out }: Context,
-  path: string,
-  plan: ImportPlan,
-  found: readonly ClientServerList[],
-  clients: readonly string[],
-): void {
+function printImportPlan({ out }: Context, path: string, plan: ImportPlan, found: ServerLists, clients: Names): void {
   for (const name of clients) {
     const lists = found.filter(({ client }) => client.name === name);
     if (lists.every(({ servers, problems }) => servers.length === 0 && problems.length === 0))
@@ -126,8 +119,11 @@ function printImportPlan(
   }
   if (plan.skipped.length > 0) {
     out.line("", "Left out:");
-    const rows = plan.skipped.map(({ called, client, why }) => [called, client, why]);
-    out.table(["server", "client", "why"], rows, 2);
+    out.table(
+      ["server", "client", "why"],
+      plan.skipped.map(({ called, client, why }) => [called, client, why]),
+      2,
+    );
   }
   for (const { client, path, problems } of found)
     for (const problem of problems) out.note(`qm: warning: ${client.title}: ${toOneLine(path)}: ${toOneLine(problem)}`);
@@ -144,8 +140,8 @@ function listServerFacts({ entry, secrets, notes }: PlannedServer): readonly (re
     ...Object.entries(env).flatMap(([name, value]) => row("variable", `${name}=${value}`)),
     ...Object.entries(headers).flatMap(([name, value]) => row("header", `${name}: ${value}`)),
     ...row("enabled", enabled === false ? "no, it is switched off in the client" : undefined),
-    ...secrets.flatMap(({ name, where }) =>
-      row("secret", `${name}, in plain text in ${where}, goes to the secret store`),
+    ...secrets.flatMap(({ name, where: at }) =>
+      row("secret", `${name}, in plain text in ${at}, goes to the secret store`),
     ),
     ...notes.flatMap((note) => row("note", note)),
   ];
@@ -169,10 +165,8 @@ async function writeServers(path: string, servers: readonly PlannedServer[], sto
       await store.set(name, value);
       stored.push(name);
     }
-    const entries = Object.fromEntries(
-      servers.map(({ name, entry, client }) => [name, { ...entry, source: `imported from ${client}` }]),
-    );
-    return (await addConfiguredServers(path, entries, systemRuntime)).backup;
+    const entries = servers.map(({ name, entry, client }) => [name, { ...entry, source: `imported from ${client}` }]);
+    return (await addConfiguredServers(path, Object.fromEntries(entries), systemRuntime)).backup;
   } catch (thrown) {
     for (const name of stored) await store.delete(name);
     throw thrown;

@@ -26,16 +26,8 @@ export function addImportCommand(program: Command, context: Context): void {
     });
 }
 
-export interface ConnectOptions {
-  readonly profile?: string;
-  readonly http?: boolean;
-  readonly project?: boolean;
-  readonly name: string;
-  readonly undo?: boolean;
-  readonly print?: boolean;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
+type ConnectFlag = "http" | "project" | "undo" | "print" | "dryRun" | "yes";
+export type ConnectOptions = Readonly<{ name: string; profile?: string } & { [Flag in ConnectFlag]?: boolean }>;
 
 export function addConnectCommand(program: Command, context: Context): void {
   program
@@ -57,9 +49,8 @@ export function addConnectCommand(program: Command, context: Context): void {
       ...examples("qm connect", "qm connect claude-code", "qm connect cursor --dry-run", "qm connect cursor --undo"),
     )
     .action(async (client: string | undefined, options: ConnectOptions) => {
-      const option = (["undo", "print", "http", "project", "profile"] as const).find(
-        (key) => options[key] !== undefined,
-      );
+      const flags = ["undo", "print", "http", "project", "profile"] as const;
+      const option = flags.find((key) => options[key] !== undefined);
       if (client === undefined && option !== undefined)
         throw new QmError("invalid_arguments", `--${option} needs a client`, {
           hint: `\`qm connect\` lists them. For example: \`qm connect cursor --${option}\`.`,

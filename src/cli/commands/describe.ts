@@ -54,10 +54,8 @@ async function requireCatalogName(name: string): Promise<void> {
   });
 }
 
-function showDescription(
-  out: CommandOutput,
-  { qualified_name, description, input_schema, examples, metadata }: ActionDescription,
-): void {
+function showDescription(out: CommandOutput, action: ActionDescription): void {
+  const { qualified_name, description, input_schema, examples, metadata } = action;
   out.line(out.bold(toOneLine(qualified_name)), escapeUnsafe(description));
   out.line();
   showArguments(out, input_schema);
@@ -129,9 +127,8 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
 function formatVerdict(out: CommandOutput, { visible, decision }: Explanation): string {
   if (!visible) return out.bad("hidden, as if it did not exist");
   if (decision === "allow") return out.good("allowed");
-  return decision === "ask"
-    ? out.warn("visible, but a person must agree to each call")
-    : out.bad("visible, but denied");
+  if (decision === "ask") return out.warn("visible, but a person must agree to each call");
+  return out.bad("visible, but denied");
 }
 
 const CHECKED_PER_CALL = "rules about arguments, budgets and approval conditions";
@@ -155,27 +152,23 @@ type Layer = Explanation["layers"][number]["layer"];
 
 function suggestChange(layer: Layer, rule: string, action: string, actor: string): string {
   const quoted = JSON.stringify(action);
-  switch (layer) {
-    case "tool-policy": {
-      const denied = /denied: (.*)$/.exec(rule)?.[1];
-      if (denied !== undefined) return `take ${JSON.stringify(denied)} out of policy.denied`;
-      const tag = /require_tags: (.*)$/.exec(rule)?.[1];
-      if (tag === undefined) return `add ${quoted} to policy.allowed`;
-      return `the action has no tag ${JSON.stringify(tag)}: take that out of policy.require_tags`;
-    }
-    case "gates":
-      return `satisfy the gate (${rule})`;
-    case "tag-rules":
-      return `change or remove the rule ${JSON.stringify(rule)} of policy.rules`;
-    case "visibility":
-      return "change the visibility policy of the host program";
-    case "actor":
-      return rule.startsWith("no actor")
-        ? `add the actor: actors.${actor}, with tools: [${quoted}]`
-        : `add ${quoted} to actors.${actor}.tools`;
-    case "budget":
-      return `raise policy.budgets.${rule}`;
-    case "approval":
-      return "the action itself requires approval: change where it is registered";
-  }
+  const changes: Readonly<Record<Layer, string>> = {
+    "tool-policy": suggestToolPolicyChange(rule, quoted),
+    gates: `satisfy the gate (${rule})`,
+    "tag-rules": `change or remove the rule ${JSON.stringify(rule)} of policy.rules`,
+    visibility: "change the visibility policy of the host program",
+    actor: rule.startsWith("no actor")
+      ? `add the actor: actors.${actor}, with tools: [${quoted}]`
+      : `add ${quoted} to actors.${actor}.tools`,
+    budget: `raise policy.budgets.${rule}`,
+    approval: "the action itself requires approval: change where it is registered",
+  };
+  return changes[layer];
+}
+
+function suggestToolPolicyChange(rule: string, quoted: string): string {
+  const [, list, entry = ""] = /(denied|require_tags): (.*)$/.exec(rule) ?? [];
+  if (list === undefined) return `add ${quoted} to policy.allowed`;
+  if (list === "denied") return `take ${JSON.stringify(entry)} out of policy.denied`;
+  return `the action has no tag ${JSON.stringify(entry)}: take that out of policy.require_tags`;
 }

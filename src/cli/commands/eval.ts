@@ -17,13 +17,8 @@ import { createFileReadError, createFileWriteError } from "../output-file.ts";
 import { showCount, withConsoleOnStderr } from "../terminal.ts";
 import { loadPolicyFile, querySessionOrTurn } from "./replay.ts";
 
-interface EvalFlags {
-  readonly subject?: string;
-  readonly policy?: string;
-  readonly promptMismatch: PromptMismatch;
-  readonly unrecorded: "fail" | "refuse";
-  readonly timeout?: number;
-}
+type EvalFlags = Readonly<{ subject?: string; policy?: string; timeout?: number }> & MismatchFlags;
+type MismatchFlags = Readonly<{ promptMismatch: PromptMismatch; unrecorded: "fail" | "refuse" }>;
 
 export function addEvalCommand(program: Command, context: Context): void {
   const evals = program
@@ -70,15 +65,16 @@ async function runEval(context: Context, path: string, flags: EvalFlags): Promis
   const progress = showCount(io.stderr, "cases");
   const report = await withConsoleOnStderr(io, async () => {
     const subject = flags.subject === undefined ? undefined : await loadSubject(resolve(io.cwd, flags.subject));
+    const onCase = (_result: CaseResult, done: { done: number; total: number }) => progress.at(done);
+    const options = {
+      promptHashMismatch,
+      unrecorded,
+      signal: io.signal,
+      onCase,
+      ...omitUndefined({ policy, timeoutMs }),
+    };
     return withWorkspace(context, "looking", ({ quartermaster }) =>
-      runEvals(dataset, subject, {
-        quartermaster,
-        promptHashMismatch,
-        unrecorded,
-        signal: io.signal,
-        ...omitUndefined({ policy, timeoutMs }),
-        onCase: (_result, done) => progress.at(done),
-      }),
+      runEvals(dataset, subject, { quartermaster, ...options }),
     );
   }).finally(progress.end);
   if (report.summary.failed > 0 || report.problems.length > 0) context.end(exitCodes.failed);
@@ -87,14 +83,11 @@ async function runEval(context: Context, path: string, flags: EvalFlags): Promis
 }
 
 async function loadSubject(file: string): Promise<Subject> {
-  let module: Record<string, unknown>;
-  try {
-    module = await import(pathToFileURL(file).href);
-  } catch (thrown) {
-    throw new QmError("invalid_arguments", `the subject ${file} cannot be loaded: ${getErrorMessage(thrown)}`, {
-      cause: thrown,
+  const module: Record<string, unknown> = await import(pathToFileURL(file).href).catch((cause: unknown) => {
+    throw new QmError("invalid_arguments", `the subject ${file} cannot be loaded: ${getErrorMessage(cause)}`, {
+      cause,
     });
-  }
+  });
   const subject = module.default ?? module.subject;
   if (typeof subject === "function") return subject as Subject;
   throw new QmError("invalid_arguments", `${file} exports no subject`, {
@@ -102,13 +95,9 @@ async function loadSubject(file: string): Promise<Subject> {
   });
 }
 
-function showReport(
-  out: CommandOutput,
-  { cases, problems, summary }: EvalReport,
-  formatCaseLocation: (problem: DatasetProblem) => string,
-): void {
-  for (const problem of problems)
-    out.note(`qm: ${escapeUnsafe(formatCaseLocation(problem))}: ${toOneLine(problem.message)}`);
+function showReport(out: CommandOutput, report: EvalReport, format: (problem: DatasetProblem) => string): void {
+  const { cases, problems, summary } = report;
+  for (const problem of problems) out.note(`qm: ${escapeUnsafe(format(problem))}: ${toOneLine(problem.message)}`);
   out.table(
     ["case", "", "score", "why"],
     cases.map((result) => [
@@ -135,14 +124,8 @@ function explainResult({ error, scores, promptMismatch }: CaseResult): string {
   return [...(error === undefined ? [] : [error]), ...wrong, ...warned].join("; ") || "-";
 }
 
-interface RecordFlags {
-  readonly to: string;
-  readonly turn?: boolean;
-  readonly id?: string;
-  readonly messages?: string;
-  readonly prompt?: string;
-  readonly force?: boolean;
-}
+type RecordFlags = Readonly<{ to: string; turn?: boolean; force?: boolean; id?: string }> & InputFlags;
+type InputFlags = Readonly<{ messages?: string; prompt?: string }>;
 
 function addEvalRecordCommand(evals: Command, context: Context): void {
   evals

@@ -5,7 +5,7 @@ import { formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
-import type { ChainHead, EventQuery, StoredEvent } from "../../ledger/event-store.ts";
+import type { ChainHead, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
 import { printEventTable, printLaterEvents } from "../event-table.ts";
@@ -82,38 +82,30 @@ async function followEvents({ io, out, globals }: Context, workspace: Workspace,
   }
 }
 
-async function toEventQuery(
-  { globals }: Pick<Context, "globals">,
-  workspace: Workspace,
-  { type, action, limit, call }: EventsOptions,
-): Promise<EventQuery> {
+async function toEventQuery({ globals }: Pick<Context, "globals">, workspace: Workspace, options: EventsOptions) {
+  const { type, action, limit, call } = options;
   const callId = call === undefined ? undefined : await findCallId(call, workspace);
   return { limit, ...toOwnerFilter(globals), ...omitUndefined({ type, action, callId }) };
 }
 
-const ID_LENGTH = 36;
-const MIN_PREFIX = 8;
-const RECENT = 10_000;
-
 /** The id of the recent call with this prefix, or the text itself if there is none. Throws if there are several. */
 async function findCallId(text: string, { quartermaster }: Workspace): Promise<string> {
-  if (text.length < MIN_PREFIX || text.length >= ID_LENGTH) return text;
-  const recent = await quartermaster.ledger.read({ type: "call.", limit: RECENT });
+  if (text.length < 8 || text.length >= 36) return text;
+  const recent = await quartermaster.ledger.read({ type: "call.", limit: 10_000 });
   const found = [...new Set(recent.flatMap(({ callId }) => (callId?.startsWith(text) ? [callId] : [])))];
   if (found.length < 2) return found[0] ?? text;
-  throw new QmError("invalid_arguments", `${found.length} call ids start with ${quoteName(text)}`, {
-    details: { suggestions: found.slice(-5) },
-    hint: "Give more of the id.",
-  });
+  const details = { suggestions: found.slice(-5) };
+  const hint = "Give more of the id.";
+  throw new QmError("invalid_arguments", `${found.length} call ids start with ${quoteName(text)}`, { details, hint });
 }
 
 type VerifyFlags = { readonly against?: string; readonly save?: string };
 
 async function runVerify(context: Context, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
-  const { io, out } = context;
-  const { session } = context.globals;
-  const { storePath } = workspace;
-  const { ledger } = workspace.quartermaster;
+  const { io, out, globals } = context;
+  const { session } = globals;
+  const { storePath, quartermaster } = workspace;
+  const { ledger } = quartermaster;
   const saved = against === undefined ? [] : await readHeads(resolve(io.cwd, against));
   const report = await ledger.verify({ ...omitUndefined({ session }), against: saved });
   const { sessions, events, broken } = report;

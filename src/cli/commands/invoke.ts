@@ -41,19 +41,14 @@ async function runInvoke(
   { quartermaster }: Workspace,
   name: string,
   argText: string | undefined,
-  { arg = [], timeout, keep = false }: InvokeOptions,
-): Promise<void> {
+  { arg = [], timeout: timeoutMs, keep = false }: InvokeOptions,
+) {
   const { io, out, globals } = context;
   const caller = toCallerOptions(globals);
   const args = await readCallArguments(argText, arg, io, () => getInputSchema(quartermaster, name, caller));
   const stopProgress = showProgress(io.stderr, toOneLine(name));
-  const outcome = await quartermaster.invoke(name, args, {
-    caller,
-    signal: io.signal,
-    via: "cli",
-    keep,
-    ...omitUndefined({ timeoutMs: timeout }),
-  });
+  const options = { caller, signal: io.signal, via: "cli", keep, ...omitUndefined({ timeoutMs }) };
+  const outcome = await quartermaster.invoke(name, args, options);
   stopProgress();
 
   const { value: _shortened, ...answer } = outcome;
@@ -67,14 +62,10 @@ async function runInvoke(
     out.note("qm: the result was not stored: it is short, or the caller may not load notes");
   if (status === "done") return out.result(keep ? getModelData(outcome) : outcome.data);
   if (status === "waiting") return printOutcomeProblem(out, outcome);
-  out.problem({
-    ...outcome.error,
-    ...omitUndefined({ action }),
-    call_id: callId,
-    ...(outcome.error.code === "cancelled"
-      ? { hint: `Effects up to then remain. \`qm events --call ${callId}\` shows the call.` }
-      : {}),
-  });
+  const { error } = outcome;
+  const cancelled = `Effects up to then remain. \`qm events --call ${callId}\` shows the call.`;
+  const hint = error.code === "cancelled" ? cancelled : error.hint;
+  out.problem({ ...error, ...omitUndefined({ action, hint }), call_id: callId });
 }
 
 /** Undefined if the caller cannot see the action: the invocation itself reports and records that. */
@@ -89,13 +80,10 @@ function getInputSchema(quartermaster: Workspace["quartermaster"], action: strin
 /** More than an invocation accepts, and little enough to hold in memory. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
+type Pairs = readonly string[];
+
 /** Reads the arguments of a call from any of the supported forms. Default: `{}`. Throws `invalid_arguments`. */
-export async function readCallArguments(
-  text: string | undefined,
-  pairs: readonly string[],
-  io: Io,
-  getSchema: () => unknown,
-): Promise<unknown> {
+export async function readCallArguments(text: string | undefined, pairs: Pairs, io: Io, getSchema: () => unknown) {
   if (pairs.length === 0) return text === undefined ? {} : parseJson(await readArgumentText(text, io), text);
   if (text !== undefined) throw createUsageError("give the arguments as JSON or with --arg, not both");
   return parsePairs(pairs, getSchema());
@@ -132,7 +120,7 @@ function parseJson(text: string, source: string): unknown {
 }
 
 /** Converts `key=value` to the type in the schema and parses `key:=json`. A repeated key makes a list. */
-function parsePairs(pairs: readonly string[], schema: unknown): Record<string, unknown> {
+function parsePairs(pairs: Pairs, schema: unknown): Record<string, unknown> {
   const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {};
   const args = new Map<string, unknown[]>();
   for (const pair of pairs) {

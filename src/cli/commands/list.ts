@@ -39,19 +39,12 @@ export function addDirectoryCommand(program: Command, context: Context): void {
     );
 }
 
-function runList(
-  { out, globals }: Context,
-  { quartermaster }: Workspace,
-  category: readonly string[],
-  { filter, offset, limit, all = false }: ListOptions,
-) {
+function runList({ out, globals }: Context, { quartermaster }: Workspace, category: string[], options: ListOptions) {
+  const { filter, offset, limit, all = false } = options;
   const caller = toCallerOptions(globals);
   const query: ListQuery = omitUndefined({ category, filter });
-  const found = collectPages(
-    (page) => quartermaster.list({ ...query, ...page }, caller),
-    offset,
-    all ? Number.POSITIVE_INFINITY : limit,
-  );
+  const listPage = (page: Page) => quartermaster.list({ ...query, ...page }, caller);
+  const found = collectPages(listPage, offset, all ? Number.POSITIVE_INFINITY : limit);
   const { items, total, next_offset, hint } = found;
   if (out.isJson) return out.json(found);
   if (items.length === 0) {
@@ -75,11 +68,9 @@ function runList(
   }
 }
 
-function collectPages(
-  listPage: (page: { readonly offset: number; readonly limit: number }) => ActionList,
-  from: number,
-  wanted: number,
-): ActionList {
+type Page = { readonly offset: number; readonly limit: number };
+
+function collectPages(listPage: (page: Page) => ActionList, from: number, wanted: number): ActionList {
   const items: ListedAction[] = [];
   for (let offset = from; ; ) {
     const page = listPage({ offset, limit: Math.min(PAGE, wanted - items.length) });

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { CallerOptions } from "../../app/options.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { isGlob, matchesGlob } from "../../core/name-patterns.ts";
 import { parseActionName } from "../../core/names.ts";
@@ -20,7 +21,6 @@ const verdicts = {
 } as const satisfies Record<string, ExitCode>;
 
 type PreflightVerdict = keyof typeof verdicts;
-
 type PreflightResult = { readonly action: string; readonly verdict: PreflightVerdict; readonly note?: string };
 
 export function addPreflightCommand(program: Command, context: Context): void {
@@ -49,12 +49,8 @@ export function addPreflightCommand(program: Command, context: Context): void {
     );
 }
 
-async function runPreflight(
-  { io, out, globals, end }: Context,
-  workspace: Workspace,
-  names: readonly string[],
-  start: boolean,
-): Promise<void> {
+async function runPreflight(context: Context, workspace: Workspace, names: readonly string[], start: boolean) {
+  const { io, out, globals, end } = context;
   const caller = toCallerOptions(globals);
   let unreachable: readonly string[] = [];
   if (start) {
@@ -111,11 +107,7 @@ function explainAbsence({ servers }: Workspace, action: string, unreachable: rea
   return { action, verdict: "missing", note: "missing or hidden: check with `qm list` and `qm explain`" };
 }
 
-function checkAction(
-  { quartermaster, servers }: Workspace,
-  name: string,
-  caller: ReturnType<typeof toCallerOptions>,
-): PreflightResult {
+function checkAction({ quartermaster, servers }: Workspace, name: string, caller: CallerOptions): PreflightResult {
   const { state, approval } = quartermaster.describe(name, caller).metadata;
   const action = parseActionName(name) ?? name;
   const server = servers.list().find(({ spec }) => name.startsWith(`mcp__${spec.name}__`));

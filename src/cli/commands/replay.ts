@@ -37,10 +37,8 @@ async function runReplay(context: Context, id: string, { turn = false, policy: f
   const policy = file === undefined ? undefined : await loadPolicyFile(context, file);
   const report = await reportNotFound(context, () =>
     withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>
-      withWorkspace(context, "looking", ({ quartermaster }) =>
-        querySessionOrTurn(context, id, turn, (query) =>
-          quartermaster.replay(query, { ledger, ...omitUndefined({ policy }) }),
-        ),
+      withWorkspace(context, "looking", ({ quartermaster: { replay } }) =>
+        querySessionOrTurn(context, id, turn, (query) => replay(query, { ledger, ...omitUndefined({ policy }) })),
       ),
     ),
   );
@@ -57,7 +55,7 @@ export async function querySessionOrTurn<T>(
   id: string,
   isTurn: boolean,
   ask: (query: ReplayQuery) => Promise<T>,
-): Promise<T> {
+) {
   const asTurn = { turn: id, ...omitUndefined({ session }) };
   if (isTurn || (session !== undefined && session !== id)) return ask(asTurn);
   try {
@@ -84,11 +82,8 @@ export async function loadPolicyFile({ io: { cwd, env } }: Context, file: string
   return toPolicyOptions(config);
 }
 
-function showReplay(
-  out: CommandOutput,
-  { summary, session, turn, policyVersion }: ReplayReport,
-  calls: readonly ReplayedCall[],
-): void {
+function showReplay(out: CommandOutput, report: ReplayReport, calls: readonly ReplayedCall[]): void {
+  const { summary, session, turn, policyVersion } = report;
   if (calls.length > 0) {
     out.table(
       ["when", "action", "then", "now", "different"],

@@ -22,7 +22,8 @@ actors:
 
 type TourStep = Readonly<{ title: string; argv: readonly string[]; code: number; meaning?: string }>;
 
-const HELLO = '{"path":"hello.txt"}';
+const [HELLO, MISSPELT] = ['{"path":"hello.txt"}', '{"path":"helo.txt"}'] as const;
+const [REFUSED, FAILED] = ["refused, so the file is still there", "failed, with what to do about it"] as const;
 const { done, refused, failed } = exitCodes;
 const tourSteps: readonly TourStep[] = [
   { title: "1. Which actions are there?", argv: ["list"], code: done },
@@ -32,14 +33,9 @@ const tourSteps: readonly TourStep[] = [
     title: "4. A call that the policy denies",
     argv: ["invoke", "file__delete", HELLO],
     code: refused,
-    meaning: "refused, so the file is still there",
+    meaning: REFUSED,
   },
-  {
-    title: "5. A call that fails",
-    argv: ["invoke", "file__read", '{"path":"helo.txt"}'],
-    code: failed,
-    meaning: "failed, with what to do about it",
-  },
+  { title: "5. A call that fails", argv: ["invoke", "file__read", MISSPELT], code: failed, meaning: FAILED },
   { title: "6. Why was it denied?", argv: ["explain", "file__delete"], code: done },
   { title: "7. Other actors see less", argv: ["list", "--actor", "reader"], code: done },
   { title: "8. The ledger has every call", argv: ["events", "--type", "call."], code: done },
@@ -94,10 +90,7 @@ async function showSteps({ io, out, run }: Context, folder: string): Promise<rea
   return results;
 }
 
-async function collectSteps(
-  { io, run }: Context,
-  folder: string,
-): Promise<readonly (StepResult & { readonly answer: unknown })[]> {
+async function collectSteps({ io, run }: Context, folder: string) {
   const results: (StepResult & { readonly answer: unknown })[] = [];
   for (const { argv, code: expected } of tourSteps) {
     const parts: string[] = [];

@@ -16,11 +16,11 @@ interface TypedCommand {
 
 export type CompletionCandidate = readonly [word: string, meaning: string];
 
+type Candidates = readonly CompletionCandidate[];
+type Values = TypedCommand["values"];
+
 /** The candidates for the last word. Empty: a file name, or unknown. */
-export async function findCompletions(
-  context: Context,
-  words: readonly string[],
-): Promise<readonly CompletionCandidate[]> {
+export async function findCompletions(context: Context, words: readonly string[]): Promise<Candidates> {
   const typed = parseTypedWords(context.program, words);
   const found = await listCandidates(context, typed);
   // Without names that a shell would have to quote, or would act on.
@@ -56,7 +56,7 @@ function listCommandOptions(command: Command, program: Command): readonly Option
   return [...own, ...inherited.filter(({ long }) => own.every((each) => each.long !== long))];
 }
 
-async function listCandidates(context: Context, typed: TypedCommand): Promise<readonly CompletionCandidate[]> {
+async function listCandidates(context: Context, typed: TypedCommand): Promise<Candidates> {
   const { command, operands, values, option, current } = typed;
   if (option !== undefined) return listOptionValues(context, values, option.attributeName());
   if (current.startsWith("-"))
@@ -67,15 +67,12 @@ async function listCandidates(context: Context, typed: TypedCommand): Promise<re
   return [...subcommands, ...(await listOperands(context, typed))];
 }
 
-function listVisibleCommands(command: Command): readonly CompletionCandidate[] {
+function listVisibleCommands(command: Command): Candidates {
   const commands = command.createHelp().visibleCommands(command);
   return commands.map((each) => [each.name(), each.summary() || each.description()]);
 }
 
-async function listOperands(
-  context: Context,
-  { command, operands, values }: TypedCommand,
-): Promise<readonly CompletionCandidate[]> {
+async function listOperands(context: Context, { command, operands, values }: TypedCommand): Promise<Candidates> {
   const name = command.name();
   if (name === "help") {
     let topic: Command | undefined = context.program;
@@ -104,11 +101,7 @@ async function listOperands(
   }
 }
 
-async function listOptionValues(
-  context: Context,
-  values: TypedCommand["values"],
-  option: string,
-): Promise<readonly CompletionCandidate[]> {
+async function listOptionValues(context: Context, values: Values, option: string): Promise<Candidates> {
   switch (option) {
     case "actor":
       return queryWorkspace(context, values, ({ config }) =>
@@ -129,17 +122,12 @@ async function listOptionValues(
   }
 }
 
-function listAllActions({ quartermaster }: Workspace): readonly CompletionCandidate[] {
+function listAllActions({ quartermaster }: Workspace): Candidates {
   return quartermaster.inventory().map(({ name, summary }) => [name, summary]);
 }
 
 /** The values in the newest events; a long ledger has too many. */
-function listRecent(
-  context: Context,
-  values: TypedCommand["values"],
-  key: "session" | "tenant" | "callId",
-  meaning: string,
-) {
+function listRecent(context: Context, values: Values, key: "session" | "tenant" | "callId", meaning: string) {
   return withWorkspace(createTypedContext(context, values), "ledger", async ({ quartermaster }) => {
     const events = await quartermaster.ledger.read({ limit: 1000 });
     const found = new Set(events.toReversed().flatMap((event) => event[key] ?? []));
@@ -147,19 +135,15 @@ function listRecent(
   });
 }
 
-function queryWorkspace(
-  context: Context,
-  values: TypedCommand["values"],
-  work: (workspace: Workspace) => readonly CompletionCandidate[],
-): Promise<readonly CompletionCandidate[]> {
+function queryWorkspace(context: Context, values: Values, work: (workspace: Workspace) => Candidates) {
   return withWorkspace(createTypedContext(context, values), "looking", work);
 }
 
 /** With the global options typed so far, instead of those of `qm complete` itself. */
-function createTypedContext(context: Context, values: TypedCommand["values"]): Context {
+function createTypedContext(context: Context, values: Values): Context {
   return { ...context, out: { ...context.out, note: () => {} }, globals: toGlobalOptions(values) };
 }
 
-function toGlobalOptions({ config, actor, tenant, user }: TypedCommand["values"]): Context["globals"] {
+function toGlobalOptions({ config, actor, tenant, user }: Values): Context["globals"] {
   return { color: false, ...omitUndefined({ config, actor, tenant, user }) };
 }

@@ -7,18 +7,18 @@ import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
 import { getApproverRoles } from "../../../http/approvers.ts";
 import { toPolicyOptions } from "../../../workspace/config-mapping.ts";
+import { createUsageError } from "../../exit-codes.ts";
 
-const ID_LENGTH = 36;
-const MIN_PREFIX = 6;
-const PAGE = 1_000;
+const [ID_LENGTH, MIN_PREFIX, PAGE] = [36, 6, 1_000] as const;
 
 /** The approval with this id or id prefix. Throws `not_found`, and `invalid_arguments` if several match. */
 export async function findApproval(approvals: Approvals, text: string): Promise<ApprovalView> {
   if (text.length >= ID_LENGTH) return approvals.get(text);
   if (text.length < MIN_PREFIX)
-    throw new QmError("invalid_arguments", `the id ${quoteName(text)} is too short`, {
-      hint: `Give at least ${MIN_PREFIX} characters of the id.`,
-    });
+    throw createUsageError(
+      `the id ${quoteName(text)} is too short`,
+      `Give at least ${MIN_PREFIX} characters of the id.`,
+    );
   const found: string[] = [];
   for await (const { id } of iterateApprovals(approvals)) if (id.startsWith(text)) found.push(id);
   const [id, another] = found;
@@ -27,10 +27,9 @@ export async function findApproval(approvals: Approvals, text: string): Promise<
       hint: "Run `qm approvals list --all` to see all approvals.",
     });
   if (another === undefined) return approvals.get(id);
-  throw new QmError("invalid_arguments", `${found.length} approval ids start with ${quoteName(text)}`, {
-    details: { suggestions: found.slice(-5) },
-    hint: "Give more of the id.",
-  });
+  const details = { suggestions: found.slice(-5) };
+  const message = `${found.length} approval ids start with ${quoteName(text)}`;
+  throw new QmError("invalid_arguments", message, { details, hint: "Give more of the id." });
 }
 
 async function* iterateApprovals(approvals: Approvals): AsyncGenerator<ApprovalView> {
@@ -64,13 +63,10 @@ export function findConfiguredObjection(config: Config, approval: ApprovalView, 
   return checkApprovalRights(getApprovalSettings(config), approval, person, decision);
 }
 
+type Advice = (name: string) => string;
+
 /** Says who may give this answer. `toAdvice` says what to do with the name of such a person. */
-export function suggestApprovers(
-  config: Config,
-  approval: ApprovalView,
-  decision: Decision,
-  toAdvice: (name: string) => string,
-): string {
+export function suggestApprovers(config: Config, approval: ApprovalView, decision: Decision, toAdvice: Advice): string {
   const names = Object.keys(config.approvals.approvers);
   const canAnswer = (name: string) => findConfiguredObjection(config, approval, name, decision) === undefined;
   const able = names.filter(canAnswer);

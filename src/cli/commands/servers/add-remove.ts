@@ -6,7 +6,7 @@ import type { JsonObject } from "../../../core/json.ts";
 import type { InstallPlan } from "../../../mcp/install/install-plan.ts";
 import type { InstalledServer } from "../../../mcp/provider/server-installer.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { createApprovedAnswer, identifyApprover, requireApproval } from "../../approver.ts";
+import { type Confirmation, createApprovedAnswer, identifyApprover, requireApproval } from "../../approver.ts";
 import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../../context.ts";
 import { getOutcomeExitCode } from "../../exit-codes.ts";
 import { collectOption, examples } from "../../option-parsers.ts";
@@ -93,11 +93,7 @@ async function runServersAdd(
 }
 
 /** Asks for approval. Returns a function that invokes an action with it, and prints the problem if there is no result. */
-async function approveCall(
-  context: Context,
-  workspace: Workspace,
-  confirmation: Parameters<typeof requireApproval>[2],
-) {
+async function approveCall(context: Context, workspace: Workspace, confirmation: Confirmation) {
   const { io, out, globals } = context;
   const person = await identifyApprover(context, workspace);
   await requireApproval(context, person, confirmation);

@@ -5,26 +5,21 @@ import { quoteName } from "../../../core/names.ts";
 import type { InstallPlanRequest } from "../../../mcp/install/install-planner.ts";
 import { createUsageError } from "../../exit-codes.ts";
 
-export interface AddServerOptions {
-  readonly name?: string;
-  readonly env?: readonly string[];
-  readonly header?: readonly string[];
-  readonly input?: readonly string[];
-  readonly choose?: string;
-  readonly cwd?: string;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
+type RepeatedOptions = Readonly<{ env?: readonly string[]; header?: readonly string[]; input?: readonly string[] }>;
+type PlainOptions = Readonly<{ name?: string; choose?: string; cwd?: string; dryRun?: boolean; yes?: boolean }>;
+export type AddServerOptions = RepeatedOptions & PlainOptions;
 
 /** The action that installs the server, its arguments, and the same as a request for a plan. */
 type InstallCall = { readonly action: string; readonly args: JsonObject; readonly request: InstallPlanRequest };
+
+const NAME_HINT = "Give --name <name>.";
 
 /** Throws `invalid_arguments` for an unknown form, and for options that this form does not use. */
 export function buildInstallCall(
   what: string,
   commandArgs: readonly string[],
   options: AddServerOptions,
-  { cwd, configFolder }: { readonly cwd: string; readonly configFolder: string },
+  { cwd, configFolder }: Readonly<Record<"cwd" | "configFolder", string>>,
 ): InstallCall {
   const { name, choose } = options;
   const { form, rest } = detectServerForm(what);
@@ -43,12 +38,12 @@ export function buildInstallCall(
     case "url": {
       requireUrlWithoutSecret(what);
       const derived = name ?? deriveServerName(what);
-      if (derived === undefined) throw createUnnamedError("no name can be derived from this URL");
+      if (derived === undefined) throw createUsageError("no name can be derived from this URL", NAME_HINT);
       const headers = parseNameValuePairs(options.header, "--header");
       return buildLocalCall({ name: derived, url: what, args: [], env, headers });
     }
     case "command": {
-      if (name === undefined) throw createUnnamedError("a command needs a name");
+      if (name === undefined) throw createUsageError("a command needs a name", NAME_HINT);
       // Paths in the configuration start at its folder, those on the command line at the current one.
       const folder = options.cwd?.startsWith("${") ? options.cwd : resolve(cwd, options.cwd ?? "");
       // The folder of the configuration is the default.
@@ -66,14 +61,10 @@ export function buildInstallCall(
   }
 }
 
-function buildLocalCall(
-  server: Omit<Extract<InstallPlanRequest, { from: "local" }>, "from"> & JsonObject,
-): InstallCall {
-  return { action: "mcp__install_local", args: { ...server }, request: { from: "local", ...server } };
-}
+type LocalServer = Omit<Extract<InstallPlanRequest, { from: "local" }>, "from"> & JsonObject;
 
-function createUnnamedError(message: string): QmError {
-  return createUsageError(message, "Give --name <name>.");
+function buildLocalCall(server: LocalServer): InstallCall {
+  return { action: "mcp__install_local", args: { ...server }, request: { from: "local", ...server } };
 }
 
 /** Splits `package@1.2.3`. The `@` of a scope starts no version. */
@@ -87,9 +78,8 @@ function parseNameValuePairs(pairs: readonly string[] = [], option: string): Rea
     pairs.map((text) => {
       const at = text.indexOf("=");
       if (at >= 1) return [text.slice(0, at), text.slice(at + 1)];
-      throw new QmError("invalid_arguments", `${option} ${text.slice(0, 40)} has no name and value`, {
-        hint: `Write it as ${option} NAME=value.`,
-      });
+      const message = `${option} ${text.slice(0, 40)} has no name and value`;
+      throw createUsageError(message, `Write it as ${option} NAME=value.`);
     }),
   );
 }

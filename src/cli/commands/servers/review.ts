@@ -109,11 +109,8 @@ const reasonTexts = {
   duplicate: "the server offers several tools with this name, so a call could reach either",
 };
 
-function showWithheld(
-  { out }: Context,
-  { server, tool, reasons, signs }: WithheldTool & { readonly server: string },
-  difference: readonly string[],
-): void {
+function showWithheld({ out }: Context, withheld: WithheldTool & { server: string }, difference: readonly string[]) {
+  const { server, tool, reasons, signs } = withheld;
   const line = out.isJson ? out.note : out.line;
   line(out.bold(`${server}: ${escapeUnsafe(tool)}`));
   for (const reason of reasons) {
