@@ -5,14 +5,8 @@ import { quoteName } from "../core/names.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { UsageTotals } from "../policy/budget.ts";
-import {
-  hasTokens,
-  isAltered,
-  type RecordedApproval,
-  type RecordedCall,
-  type RecordedDecision,
-  type RecordedEnd,
-} from "./recorded-call.ts";
+import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded-call.ts";
+import { hasTokens, isAltered } from "./recorded-call.ts";
 
 /** A session, a turn of it, or a turn of any session. */
 export type ReplayQuery =
@@ -41,10 +35,9 @@ export async function readRecorded(ledger: Pick<Ledger, "read">, query: ReplayQu
   const [only, ...others] = sessions;
   if (only === undefined) throw createNotFoundError(query);
   if (others.length === 0) return { session: only, calls: [...calls.values()] };
-  throw new QmError("invalid_arguments", `${sessions.size} sessions have a turn ${quoteName(String(turn))}`, {
-    details: { sessions: [...sessions].slice(0, 10) },
-    hint: "Give the session: --session.",
-  });
+  const details = { sessions: [...sessions].slice(0, 10) };
+  const message = `${sessions.size} sessions have a turn ${quoteName(String(turn))}`;
+  throw new QmError("invalid_arguments", message, { details, hint: "Give the session: --session." });
 }
 
 async function* readEvents(ledger: Pick<Ledger, "read">, session: string | undefined): AsyncGenerator<StoredEvent> {
@@ -104,27 +97,18 @@ function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
 }
 
 function createDraft(event: StoredEvent, callId: string, data: JsonObject): CallDraft {
-  return {
-    callId,
-    at: event.at,
-    caller: readCaller(event, data),
-    asked: readText(data, "asked") ?? "",
-    via: readText(data, "via") ?? "",
-    args: getOwn(data, "args"),
-    decisions: [],
-    ...omitUndefined({ parent: readText(data, "parent"), lacks: detectLoss(event, data) }),
-  };
+  const optional = omitUndefined({ parent: readText(data, "parent"), lacks: detectLoss(event, data) });
+  const [asked, via] = [readText(data, "asked") ?? "", readText(data, "via") ?? ""];
+  const caller = readCaller(event, data);
+  return { callId, at: event.at, caller, asked, via, args: getOwn(data, "args"), decisions: [], ...optional };
 }
 
 function readCaller(event: StoredEvent, data: JsonObject): Caller {
   const { session, actor, turn, tenant, person } = event;
   const whole = getOwn(data, "user");
   const user = isUser(whole) ? whole : event.user === null ? undefined : { id: event.user };
-  return {
-    actor: actor ?? "default",
-    session,
-    ...omitUndefined({ turn: turn ?? undefined, tenant: tenant ?? undefined, person: person ?? undefined, user }),
-  };
+  const optional = { turn: turn ?? undefined, tenant: tenant ?? undefined, person: person ?? undefined, user };
+  return { actor: actor ?? "default", session, ...omitUndefined(optional) };
 }
 
 function isUser(value: unknown): value is { readonly id: string } & JsonObject {
@@ -167,17 +151,13 @@ function readEnd(data: JsonObject): RecordedEnd {
   const result: Json = getOwn(data, "result") ?? null;
   return {
     status: status === "done" || status === "refused" ? status : "failed",
-    ...(isErrorCode(code) ? { code } : {}),
+    ...(code !== undefined && Object.hasOwn(errorCodes, code) ? { code: code as ErrorCode } : {}),
     ...omitUndefined({ reason: readText(data, "reason"), ranAs: readText(data, "ranAs") }),
     durationMs: readAmount(data.durationMs),
     bytes: readAmount(data.bytes),
     result,
     isPartial: Object.hasOwn(data, "resultHash") || isAltered(result),
   };
-}
-
-function isErrorCode(code: string | undefined): code is ErrorCode {
-  return code !== undefined && Object.hasOwn(errorCodes, code);
 }
 
 function readText(data: JsonObject, key: string): string | undefined {

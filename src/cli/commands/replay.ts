@@ -55,7 +55,7 @@ export async function querySessionOrTurn<T>(
   id: string,
   isTurn: boolean,
   ask: (query: ReplayQuery) => Promise<T>,
-) {
+): Promise<T> {
   const asTurn = { turn: id, ...omitUndefined({ session }) };
   if (isTurn || (session !== undefined && session !== id)) return ask(asTurn);
   try {
