@@ -27,7 +27,6 @@ export const exitCodes = {
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
-
 const refused: readonly ErrorCode[] = ["approval_expired", "budget_exceeded", "denied", "quarantined", "tool_denied"];
 const usage: readonly ErrorCode[] = [
   "invalid_arguments",

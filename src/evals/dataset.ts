@@ -6,11 +6,9 @@ import { caseSchema, type EvalCase } from "./eval-case.ts";
 
 /** The cases, and the files or lines that are none. */
 export type Dataset = Readonly<{ cases: readonly DatasetCase[]; problems: readonly DatasetProblem[] }>;
-
 type DatasetLocation = Readonly<{ file: string; line?: number }>;
 export type DatasetCase = DatasetLocation & Readonly<{ case: EvalCase }>;
 export type DatasetProblem = DatasetLocation & Readonly<{ message: string }>;
-
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /**

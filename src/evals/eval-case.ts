@@ -61,7 +61,6 @@ const name = z.string().min(1);
 const times = z.int().min(0).optional();
 const expectedCall = z.strictObject({ name, args: record.optional(), status: status.optional(), times });
 const called = z.array(z.union([name, expectedCall]));
-
 const call = z.strictObject({ name, args: json.optional(), filledArgs: json.optional(), outcome, approvedBy: text });
 const user = z.looseObject({ id: z.string() }).optional();
 

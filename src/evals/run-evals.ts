@@ -57,7 +57,6 @@ export interface EvalReport {
 }
 
 type EvalCounts = Readonly<Record<"cases" | "passed" | "failed" | "problems" | "promptMismatches", number>>;
-
 type Cases = Dataset | readonly EvalCase[];
 type LocatedCase = Pick<DatasetCase, "case"> & Partial<DatasetCase>;
 

@@ -50,9 +50,7 @@ async function* readEvents(ledger: Pick<Ledger, "read">, session: string | undef
   }
 }
 
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
-
-type CallDraft = Mutable<RecordedCall> & Readonly<{ decisions: RecordedDecision[] }>;
+type CallDraft = { -readonly [Key in keyof RecordedCall]: RecordedCall[Key] } & { decisions: RecordedDecision[] };
 
 /** Ignores events with an invalid shape: the store may have been changed by hand. */
 function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {

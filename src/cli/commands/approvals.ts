@@ -6,7 +6,6 @@ import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import type { AnswerOptions } from "./approvals/answer.ts";
 
 const ID = "its id, or at least the first 6 characters of it";
-
 const loadAnswer = async () => (await import("./approvals/answer.ts")).runApprovalsAnswer;
 const loadRun = async () => (await import("./approvals/answer.ts")).runApprovalsRun;
 const loadLink = async () => (await import("./approvals/link.ts")).runApprovalsLink;

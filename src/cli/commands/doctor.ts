@@ -27,9 +27,8 @@ async function runDoctor(context: Context): Promise<void> {
     out.line(`${paint[status](status.padEnd(4))}  ${about.padEnd(8)}  ${indentText(message)}`);
     if (todo !== undefined) out.line(`${INDENT}${indentText(todo)}`);
   }
-  out.line();
-  if (failed + warned === 0) out.line("All checks passed.");
-  else out.line(`${formatCount(failed, "failure")}, ${formatCount(warned, "warning")}.`);
+  const amounts = `${formatCount(failed, "failure")}, ${formatCount(warned, "warning")}.`;
+  out.line("", failed + warned === 0 ? "All checks passed." : amounts);
 }
 
 const INDENT = " ".repeat(16);

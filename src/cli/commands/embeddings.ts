@@ -1,10 +1,12 @@
 import type { Command } from "commander";
-import type { Embeddings } from "../../app/discovery.ts";
 import { escapeUnsafe, formatCount } from "../../core/display-text.ts";
-import { type Context, withWorkspace } from "../context.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { type Context, inWorkspace, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 import { showCount } from "../terminal.ts";
+
+type BuildOptions = { readonly force?: boolean };
 
 export function addEmbeddingsCommand(program: Command, context: Context): void {
   const embeddings = program
@@ -17,18 +19,14 @@ export function addEmbeddingsCommand(program: Command, context: Context): void {
     .summary("show the model and how many vectors exist")
     .description("Show whether search by meaning works, with which model, and if not, why and what to do.")
     .addHelpText(...examples("qm embeddings status", "qm embeddings status --json"))
-    .action(() =>
-      withWorkspace(context, "looking", ({ quartermaster }) => showStatus(context, quartermaster.embeddings)),
-    );
+    .action(inWorkspace(context, "looking", showStatus));
   embeddings
     .command("build")
     .summary("create the missing vectors")
     .description("Create the missing vectors now. Ctrl-C stops it; finished vectors are saved.")
     .option("--force", "create all vectors again")
     .addHelpText(...examples("qm embeddings build", "qm embeddings build --force --json"))
-    .action(({ force = false }: { readonly force?: boolean }) =>
-      withWorkspace(context, "calls", ({ quartermaster }) => buildVectors(context, quartermaster.embeddings, force)),
-    );
+    .action(inWorkspace(context, "calls", buildVectors));
   embeddings
     .command("clear")
     .summary("remove all vectors")
@@ -42,7 +40,7 @@ export function addEmbeddingsCommand(program: Command, context: Context): void {
     );
 }
 
-async function showStatus({ out, end }: Context, embeddings: Embeddings): Promise<void> {
+async function showStatus({ out, end }: Context, { quartermaster: { embeddings } }: Workspace): Promise<void> {
   await embeddings.settled();
   const status = embeddings.status();
   const { state, model, done, total, reason, hint } = status;
@@ -54,11 +52,10 @@ async function showStatus({ out, end }: Context, embeddings: Embeddings): Promis
   if (hint !== undefined) out.line(out.dim(escapeUnsafe(hint)));
 }
 
-async function buildVectors({ out, io }: Context, embeddings: Embeddings, force: boolean): Promise<void> {
+async function buildVectors({ out, io }: Context, { quartermaster }: Workspace, { force = false }: BuildOptions) {
   const progress = showCount(io.stderr, "vectors");
-  const report = await embeddings
-    .build({ force, signal: io.signal, onProgress: progress.at })
-    .finally(() => progress.end());
+  const building = quartermaster.embeddings.build({ force, signal: io.signal, onProgress: progress.at });
+  const report = await building.finally(progress.end);
   const { embedded, reused, model } = report;
   const created = formatCount(embedded.length, "vector");
   out.answer(report, `${created} created, ${reused} reused. Model: ${escapeUnsafe(model)}`);

@@ -14,7 +14,6 @@ import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { createFileReadError, createFileWriteError } from "../output-file.ts";
 
 type EventsOptions = Readonly<{ type?: string; action?: string; call?: string; limit: number; follow?: boolean }>;
-
 const POLL_MS = 200;
 
 export function addEventsCommand(program: Command, context: Context): void {

@@ -79,7 +79,6 @@ function getInputSchema(quartermaster: Workspace["quartermaster"], action: strin
 
 /** More than an invocation accepts, and little enough to hold in memory. */
 const MAX_BYTES = 16 * 1024 * 1024;
-
 type Pairs = readonly string[];
 
 /** Reads the arguments of a call from any of the supported forms. Default: `{}`. Throws `invalid_arguments`. */

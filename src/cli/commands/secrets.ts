@@ -69,7 +69,6 @@ export function addSecretsCommand(program: Command, context: Context): void {
 
 function requireSecretName(name: string): void {
   if (NAME.test(name)) return;
-  throw new QmError("invalid_arguments", `${JSON.stringify(name)} is not a valid name of a secret`, {
-    hint: "Use letters, digits and _, as in GITHUB_TOKEN.",
-  });
+  const message = `${JSON.stringify(name)} is not a valid name of a secret`;
+  throw createUsageError(message, "Use letters, digits and _, as in GITHUB_TOKEN.");
 }

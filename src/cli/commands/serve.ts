@@ -25,7 +25,6 @@ export function addMcpCommand(program: Command, context: Context): void {
 }
 
 const parsePort = createWholeNumberParser(0, 65_535);
-
 type ServeOptions = { readonly host?: string; readonly port?: number };
 
 export function addServeCommand(program: Command, context: Context): void {

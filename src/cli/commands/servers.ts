@@ -47,18 +47,16 @@ function addServersListCommand(servers: Command, context: Context): void {
     .action(() =>
       withWorkspace(context, "looking", async ({ servers, config, configPath }) => {
         const { toDisabledServerSpecs } = await import("../../workspace/config-mapping.ts");
-        const enabled = (await servers.listWithRecords()).map(
-          ({ spec, state, tools, withheld, connection: { pid, problem } }): ServerRow => {
+        const rows = (await servers.listWithRecords()).map(
+          ({ spec, state, tools, withheld, connection }): ServerRow => {
+            const { pid, problem } = connection;
             return { spec, state, tools: state === "configured" ? undefined : tools, withheld, pid, problem };
           },
         );
-        const disabled = toDisabledServerSpecs(config, dirname(configPath ?? context.io.cwd)).map(
-          (spec): ServerRow => ({ spec, state: "disabled", withheld: 0 }),
-        );
-        await showServers(
-          context,
-          [...enabled, ...disabled].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
-        );
+        for (const spec of toDisabledServerSpecs(config, dirname(configPath ?? context.io.cwd)))
+          rows.push({ spec, state: "disabled", withheld: 0 });
+        rows.sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1));
+        await showServers(context, rows);
       }),
     );
 }

@@ -21,9 +21,10 @@ actors:
 `;
 
 type TourStep = Readonly<{ title: string; argv: readonly string[]; code: number; meaning?: string }>;
-
-const [HELLO, MISSPELT] = ['{"path":"hello.txt"}', '{"path":"helo.txt"}'] as const;
-const [REFUSED, FAILED] = ["refused, so the file is still there", "failed, with what to do about it"] as const;
+const HELLO = '{"path":"hello.txt"}';
+const MISSPELT = '{"path":"helo.txt"}';
+const REFUSED = "refused, so the file is still there";
+const FAILED = "failed, with what to do about it";
 const { done, refused, failed } = exitCodes;
 const tourSteps: readonly TourStep[] = [
   { title: "1. Which actions are there?", argv: ["list"], code: done },

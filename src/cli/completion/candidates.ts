@@ -15,7 +15,6 @@ interface TypedCommand {
 }
 
 export type CompletionCandidate = readonly [word: string, meaning: string];
-
 type Candidates = readonly CompletionCandidate[];
 type Values = TypedCommand["values"];
 

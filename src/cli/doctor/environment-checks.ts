@@ -10,12 +10,10 @@ import { openWorkspace, resolveFileRoot, resolveStorePath, type WorkspaceOptions
 
 /** The result of one check of `qm doctor`. */
 export type DoctorCheck = Readonly<{ about: string; status: "ok" | "warn" | "fail"; message: string; todo?: string }>;
-
 type CreateCheck = (about: string, message: string, todo: string) => DoctorCheck;
 export const ok = (about: string, message: string): DoctorCheck => ({ about, status: "ok", message });
 export const warn: CreateCheck = (about, message, todo) => ({ about, status: "warn", message, todo });
 export const fail: CreateCheck = (about, message, todo) => ({ about, status: "fail", message, todo });
-
 type ConfigCheck = Readonly<{ check: DoctorCheck; paths?: Readonly<{ storePath: string; fileRoot: string }> }>;
 
 /** Without `paths` the configuration is unusable, and nothing else can be checked. */

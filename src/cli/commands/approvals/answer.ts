@@ -12,7 +12,6 @@ import { formatApprovalAnswer, showApprovalCall } from "./approval-text.ts";
 import { findApproval, getConfiguredLevelRoles, suggestApprovers } from "./lookup.ts";
 
 export type AnswerOptions = Readonly<{ reason?: string; as?: string; run?: boolean; yes?: boolean }>;
-
 type Decision = "approved" | "denied";
 
 export async function runApprovalsAnswer(

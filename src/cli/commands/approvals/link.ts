@@ -22,7 +22,6 @@ import { formatApprovalAnswer } from "./approval-text.ts";
 import { findApproval, findConfiguredObjection, requireConfiguredRoles, suggestApprovers } from "./lookup.ts";
 
 type LinkOptions = { readonly for: string; readonly expires: string };
-
 const MAX_NAME_LENGTH = 128;
 
 export async function runApprovalsLink(context: Context, workspace: Workspace, idText: string, options: LinkOptions) {

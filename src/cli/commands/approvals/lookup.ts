@@ -9,7 +9,9 @@ import { getApproverRoles } from "../../../http/approvers.ts";
 import { toPolicyOptions } from "../../../workspace/config-mapping.ts";
 import { createUsageError } from "../../exit-codes.ts";
 
-const [ID_LENGTH, MIN_PREFIX, PAGE] = [36, 6, 1_000] as const;
+const ID_LENGTH = 36;
+const MIN_PREFIX = 6;
+const PAGE = 1_000;
 
 /** The approval with this id or id prefix. Throws `not_found`, and `invalid_arguments` if several match. */
 export async function findApproval(approvals: Approvals, text: string): Promise<ApprovalView> {

@@ -22,7 +22,6 @@ export async function runNotesSave({ out }: Context, workspace: Workspace, handl
 }
 
 type RemoveFlags = { readonly expired?: boolean; readonly all?: boolean; readonly yes?: boolean };
-
 const SHOWN = 10;
 
 export async function runNotesRemove(

@@ -12,7 +12,6 @@ import { formatByteCount, formatNoteReach, formatTypeAndSize, withInterrupt } fr
 
 type ShowFlags = Readonly<{ path?: string; from?: number; to?: number; at?: number; history?: boolean }> & FileFlags;
 type FileFlags = Readonly<{ output?: string; force?: boolean }>;
-
 const ON_SCREEN = 20;
 
 export async function runNotesShow(context: Context, workspace: Workspace, handle: string, flags: ShowFlags) {

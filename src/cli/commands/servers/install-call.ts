@@ -11,7 +11,6 @@ export type AddServerOptions = RepeatedOptions & PlainOptions;
 
 /** The action that installs the server, its arguments, and the same as a request for a plan. */
 type InstallCall = { readonly action: string; readonly args: JsonObject; readonly request: InstallPlanRequest };
-
 const NAME_HINT = "Give --name <name>.";
 
 /** Throws `invalid_arguments` for an unknown form, and for options that this form does not use. */
