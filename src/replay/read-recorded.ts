@@ -67,30 +67,21 @@ function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
     const id = readText(data, "approvalId") ?? "";
     call.approval = { id, resumed: false, interrupted: false, ...call.approval, ...change };
   };
-  switch (event.type) {
-    case "arguments.filled":
-      call.filledArgs = getOwn(data, "args");
-      if (isAltered(call.filledArgs)) call.lacks ??= "the values of handles were not recorded completely";
-      return;
-    case "call.decided":
-      call.decisions.push(readDecision(data));
-      return;
-    case "call.suspended":
-      return updateApproval({});
-    case "approval.decided": {
-      const decision = readText(data, "decision") === "approved" ? "approved" : "denied";
-      const reason = readText(data, "reason");
-      return updateApproval({ answer: { decision, by: readText(data, "by") ?? "", ...omitUndefined({ reason }) } });
-    }
-    case "approval.expired":
-      return updateApproval({ expired: readText(data, "reason") ?? "" });
-    case "approval.interrupted":
-      return updateApproval({ interrupted: true });
-    case "call.resumed":
-      return updateApproval({ resumed: true });
-    case "call.ended":
-      call.end = readEnd(data);
-      return;
+  const { type } = event;
+  if (type === "call.decided") call.decisions.push(readDecision(data));
+  if (type === "call.suspended") updateApproval({});
+  if (type === "call.resumed") updateApproval({ resumed: true });
+  if (type === "call.ended") call.end = readEnd(data);
+  if (type === "approval.expired") updateApproval({ expired: readText(data, "reason") ?? "" });
+  if (type === "approval.interrupted") updateApproval({ interrupted: true });
+  if (type === "approval.decided") {
+    const decision = readText(data, "decision") === "approved" ? "approved" : "denied";
+    const reason = readText(data, "reason");
+    updateApproval({ answer: { decision, by: readText(data, "by") ?? "", ...omitUndefined({ reason }) } });
+  }
+  if (type === "arguments.filled") {
+    call.filledArgs = getOwn(data, "args");
+    if (isAltered(call.filledArgs)) call.lacks ??= "the values of handles were not recorded completely";
   }
 }
 

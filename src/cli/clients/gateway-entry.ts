@@ -99,9 +99,8 @@ async function buildAuthorization(
     const hint = client.gateway.variable
       ? `Set ${key} to \${env:NAME}, or leave out --http.`
       : `${client.title} supports no variables in its file: leave out --http or --project.`;
-    throw new QmError("denied", "the plain token would be in a file of the project, where others can read it", {
-      hint,
-    });
+    const message = "the plain token would be in a file of the project, where others can read it";
+    throw new QmError("denied", message, { hint });
   }
   const path = getTokenPath(storePath);
   // --dry-run and --print do not create the token that `qm serve` creates at its first start.

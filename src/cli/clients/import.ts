@@ -75,9 +75,8 @@ function requireKnownNames(found: ServerLists, { only = [] }: ImportOptions): vo
   const names = found.flatMap(({ servers }) => servers.map(({ name }) => name));
   const missing = only.find((name) => !names.some((each) => each === name || normalizeServerName(each) === name));
   if (missing === undefined) return;
-  throw new QmError("not_found", `no client has a server called ${quoteName(missing)}${didYouMean(missing, names)}`, {
-    hint: "Run `qm import --dry-run` to see their servers.",
-  });
+  const message = `no client has a server called ${quoteName(missing)}${didYouMean(missing, names)}`;
+  throw new QmError("not_found", message, { hint: "Run `qm import --dry-run` to see their servers." });
 }
 
 function planServers({ io }: Context, workspace: Workspace, path: string, found: ServerLists, options: ImportOptions) {

@@ -84,9 +84,8 @@ async function runEval(context: Context, path: string, flags: EvalFlags): Promis
 
 async function loadSubject(file: string): Promise<Subject> {
   const module: Record<string, unknown> = await import(pathToFileURL(file).href).catch((cause: unknown) => {
-    throw new QmError("invalid_arguments", `the subject ${file} cannot be loaded: ${getErrorMessage(cause)}`, {
-      cause,
-    });
+    const message = `the subject ${file} cannot be loaded: ${getErrorMessage(cause)}`;
+    throw new QmError("invalid_arguments", message, { cause });
   });
   const subject = module.default ?? module.subject;
   if (typeof subject === "function") return subject as Subject;
@@ -152,9 +151,8 @@ function addEvalRecordCommand(evals: Command, context: Context): void {
     .action((id: string, flags: RecordFlags) => {
       const other = evals.options.find((option) => evals.getOptionValueSource(option.attributeName()) === "cli");
       if (other === undefined) return runEvalRecord(context, id, flags);
-      throw new QmError("invalid_arguments", `\`qm eval record\` has no option ${other.long}`, {
-        hint: "Run `qm eval record --help` for its options.",
-      });
+      const message = `\`qm eval record\` has no option ${other.long}`;
+      throw createUsageError(message, "Run `qm eval record --help` for its options.");
     });
 }
 

@@ -4,7 +4,7 @@ import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { isGlob, matchesGlob } from "../../core/name-patterns.ts";
 import { parseActionName } from "../../core/names.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 import { showProgress } from "../terminal.ts";
@@ -43,9 +43,7 @@ export function addPreflightCommand(program: Command, context: Context): void {
       `\nExit codes: 0 all ready, 3 denied, 4 missing or hidden, 10 needs approval, 11 needs a login,\n            12 withheld until reviewed, 13 server unreachable. The worst one counts.`,
     )
     .action((names: readonly string[], { start }: { readonly start: boolean }) =>
-      withWorkspace(context, start ? "calls" : "looking", (workspace) =>
-        runPreflight(context, workspace, names, start),
-      ),
+      inWorkspace(context, start ? "calls" : "looking", runPreflight)(names, start),
     );
 }
 

@@ -84,41 +84,24 @@ async function listOperands(context: Context, { command, operands, values }: Typ
       quartermaster.categories(caller).map((category) => [category, "category"]),
     );
   if (operands.length > 0) return [];
-  switch (name) {
-    case "describe":
-    case "invoke":
-      return queryWorkspace(context, values, (workspace) => {
-        const visible = new Set<string>(workspace.quartermaster.names(caller));
-        return listAllActions(workspace).filter(([action]) => visible.has(action));
-      });
-    case "explain":
-      return queryWorkspace(context, values, listAllActions);
-    case "completion":
-      return completionShells.map((shell) => [shell, "shell"]);
-    default:
-      return [];
-  }
+  if (name === "completion") return completionShells.map((shell) => [shell, "shell"]);
+  if (name === "explain") return queryWorkspace(context, values, listAllActions);
+  if (name !== "describe" && name !== "invoke") return [];
+  return queryWorkspace(context, values, (workspace) => {
+    const visible = new Set<string>(workspace.quartermaster.names(caller));
+    return listAllActions(workspace).filter(([action]) => visible.has(action));
+  });
 }
 
 async function listOptionValues(context: Context, values: Values, option: string): Promise<Candidates> {
-  switch (option) {
-    case "actor":
-      return queryWorkspace(context, values, ({ config }) =>
-        Object.keys(config.actors).map((actor) => [actor, "actor"]),
-      );
-    case "action":
-      return queryWorkspace(context, values, listAllActions);
-    case "session":
-    case "tenant":
-    case "call":
-      return listRecent(context, values, option === "call" ? "callId" : option, option);
-    case "type": {
-      const { eventShapes } = await import("../../core/events.ts");
-      return Object.keys(eventShapes).map((type) => [type, "event"]);
-    }
-    default:
-      return [];
-  }
+  if (option === "actor")
+    return queryWorkspace(context, values, ({ config }) => Object.keys(config.actors).map((actor) => [actor, "actor"]));
+  if (option === "action") return queryWorkspace(context, values, listAllActions);
+  if (option === "session" || option === "tenant") return listRecent(context, values, option, option);
+  if (option === "call") return listRecent(context, values, "callId", option);
+  if (option !== "type") return [];
+  const { eventShapes } = await import("../../core/events.ts");
+  return Object.keys(eventShapes).map((type) => [type, "event"]);
 }
 
 function listAllActions({ quartermaster }: Workspace): Candidates {

@@ -141,9 +141,8 @@ async function awaitOrRunCall({ io }: Context, approvals: Approvals, approval: A
     return await outcome(id, { signal, ...(state === "executing" ? {} : { timeoutMs: 0 }) });
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
-    throw new QmError("cancelled", "interrupted while waiting for the call", {
-      hint: `It is approved and may still run. \`qm approvals show ${id}\` shows the outcome.`,
-    });
+    const hint = `It is approved and may still run. \`qm approvals show ${id}\` shows the outcome.`;
+    throw new QmError("cancelled", "interrupted while waiting for the call", { hint });
   } finally {
     stopProgress();
   }

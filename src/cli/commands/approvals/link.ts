@@ -59,10 +59,8 @@ export async function runApprovalsLink(context: Context, workspace: Workspace, i
 function requireRights(config: Config, approval: ApprovalView, name: string, decision: "approved" | "denied"): void {
   const objection = findConfiguredObjection(config, approval, name, decision);
   if (objection === undefined) return;
-  throw new QmError("denied", objection, {
-    hint: suggestApprovers(config, approval, "approved", (other) => `Give --for ${other}.`),
-    details: { approval_id: approval.id },
-  });
+  const hint = suggestApprovers(config, approval, "approved", (other) => `Give --for ${other}.`);
+  throw new QmError("denied", objection, { hint, details: { approval_id: approval.id } });
 }
 
 function getConfiguredUrl({ gateway: { host, port } }: Config): URL {

@@ -69,10 +69,9 @@ function parseStates({ state, all }: ListOptions): readonly ApprovalState[] | un
 function parseState(text: string): ApprovalState {
   const found = approvalStates.find((each) => each === text.trim());
   if (found !== undefined) return found;
-  throw new QmError("invalid_arguments", `unknown approval state ${quoteName(text)}`, {
-    details: { valid: [...approvalStates] },
-    hint: "Give one of them, several with commas, or --all.",
-  });
+  const details = { valid: [...approvalStates] };
+  const hint = "Give one of them, several with commas, or --all.";
+  throw new QmError("invalid_arguments", `unknown approval state ${quoteName(text)}`, { details, hint });
 }
 
 /** How much of the ids to show so that they differ: the time in milliseconds, or more. */

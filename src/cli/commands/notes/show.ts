@@ -30,11 +30,9 @@ async function findVersion(notes: Notes, handle: string, version?: number): Prom
   const present = await notes.get(handle);
   if (version === undefined || version === present.version) return present;
   const found = (await notes.history(handle)).find((each) => each.version === version);
+  const hint = `\`qm notes show ${handle} --history\` lists its versions.`;
   if (found === undefined)
-    throw new QmError("not_found", `${handle} has no version ${version}`, {
-      hint: `\`qm notes show ${handle} --history\` lists its versions.`,
-      details: { handle, version },
-    });
+    throw new QmError("not_found", `${handle} has no version ${version}`, { hint, details: { handle, version } });
   const { isPresent: _, ...facts } = found;
   return { ...present, ...facts } as NoteEntry;
 }
