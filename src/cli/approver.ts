@@ -3,7 +3,7 @@ import { toOneLine } from "../core/display-text.ts";
 import { QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import { type CommandContext, getSystemUser, type TextStream } from "./context.ts";
+import { type Context, getSystemUser, type TextStream } from "./context.ts";
 import { confirmAtTerminal, isTerminal } from "./terminal.ts";
 
 /** Holds the token of an approver who answers without a terminal. */
@@ -17,11 +17,7 @@ interface CliApprover {
 }
 
 /** The approver whose token is in the environment, else the one that `--as` names, else the user of this system. */
-export async function identifyApprover(
-  { io, out }: CommandContext,
-  { config, fill }: Workspace,
-  as?: string,
-): Promise<CliApprover> {
+export async function identifyApprover({ io, out }: Context, { config, fill }: Workspace, as?: string) {
   const { readApproverTokens, getApproverRoles } = await import("../http/approvers.ts");
   const token = io.env[TOKEN_VARIABLE];
   if (token === undefined || token === "") {
@@ -54,7 +50,7 @@ export async function identifyApprover(
  * Throws `denied` unless a token or a terminal proves that a person is present. A program started by an agent has
  * neither, so `--yes` alone approves nothing. `screen` is where the person reads the call.
  */
-export function requirePresence({ io, out }: CommandContext, person: CliApprover, screen?: TextStream): void {
+export function requirePresence({ io, out }: Context, person: CliApprover, screen?: TextStream): void {
   const { isTTY } = screen ?? (out.isJson ? io.stderr : io.stdout);
   if (person.hasToken || (isTerminal(io.stdin) && isTTY)) return;
   throw new QmError("denied", "nothing was approved: that takes a person at a terminal, or an approver's token", {
@@ -62,7 +58,7 @@ export function requirePresence({ io, out }: CommandContext, person: CliApprover
   });
 }
 
-interface Confirmation {
+export interface Confirmation {
   readonly question: string;
   /** The past participle for the error: `nothing was installed`. */
   readonly done: string;
@@ -72,11 +68,7 @@ interface Confirmation {
 }
 
 /** Throws unless a person is present and says yes. `--yes` counts only with an approver's token. */
-export async function requireApproval(
-  context: CommandContext,
-  person: CliApprover,
-  asked: Confirmation,
-): Promise<void> {
+export async function requireApproval(context: Context, person: CliApprover, asked: Confirmation) {
   requirePresence(context, person);
   const hint = `Answer y at a terminal, or give --yes together with ${TOKEN_VARIABLE}.`;
   await requireYes(context, { ...asked, yes: asked.yes && person.hasToken }, hint);
@@ -84,7 +76,7 @@ export async function requireApproval(
 
 /** Throws `tool_denied` unless `--yes` was given or the person at the terminal says yes. */
 export async function requireYes(
-  { io }: Pick<CommandContext, "io">,
+  { io }: Pick<Context, "io">,
   { question, done, what = "it", yes }: Confirmation,
   hint = "Answer y at a terminal, or give --yes if there is none.",
 ): Promise<void> {

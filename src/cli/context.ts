@@ -11,11 +11,7 @@ import type { Workspace, WorkspacePurpose } from "../workspace/workspace.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 import type { CommandOutput } from "./output.ts";
 
-export interface TextStream {
-  write(text: string): void;
-  readonly isTTY: boolean;
-  readonly columns?: number | undefined;
-}
+export type TextStream = { write(text: string): void; readonly isTTY: boolean; readonly columns?: number | undefined };
 
 /** Everything the program uses of its process. */
 export interface Io {
@@ -32,17 +28,10 @@ export interface Io {
   readonly execPath: string;
 }
 
-export interface GlobalOptions {
-  readonly config?: string;
-  readonly actor?: string;
-  readonly session?: string;
-  readonly tenant?: string;
-  readonly user?: string;
-  readonly json?: boolean;
-  readonly color: boolean;
-}
+type CallerFlags = Readonly<{ actor?: string; session?: string; tenant?: string; user?: string }>;
+export type GlobalOptions = CallerFlags & Readonly<{ config?: string; json?: boolean; color: boolean }>;
 
-export interface CommandContext {
+export interface Context {
   readonly io: Io;
   /** Complete once a command runs: these options may stand before or after its name. */
   readonly globals: GlobalOptions;
@@ -56,21 +45,16 @@ export interface CommandContext {
 
 /** Opens the workspace for one command and closes it afterwards, also after an error. */
 export async function withWorkspace<T>(
-  { io, globals, out }: CommandContext,
+  { io, globals, out }: Context,
   purpose: WorkspacePurpose,
   work: (workspace: Workspace) => Promise<T> | T,
-  { watch = false }: { readonly watch?: boolean } = {},
+  watch = false,
 ): Promise<T> {
   // Imports most of the program. Help, completion and --version do not need it.
   const { openWorkspace } = await import("../workspace/workspace.ts");
-  const workspace = await openWorkspace({
-    cwd: io.cwd,
-    env: io.env,
-    configPath: globals.config,
-    purpose,
-    watch,
-    onProblem: (problem) => out.note(`qm: warning: ${toOneLine(problem)}`),
-  });
+  const { cwd, env } = io;
+  const onProblem = (problem: string) => out.note(`qm: warning: ${toOneLine(problem)}`);
+  const workspace = await openWorkspace({ cwd, env, configPath: globals.config, purpose, watch, onProblem });
   try {
     return await work(workspace);
   } finally {
@@ -79,25 +63,27 @@ export async function withWorkspace<T>(
 }
 
 /** A command handler that runs `work` with the open workspace and the arguments of the command. */
-export function inWorkspace<Args extends readonly unknown[]>(
-  context: CommandContext,
-  purpose: WorkspacePurpose,
-  work: (context: CommandContext, workspace: Workspace, ...args: Args) => Promise<void> | void,
-): (...args: Args) => Promise<void> {
-  return (...args) => withWorkspace(context, purpose, (workspace) => work(context, workspace, ...args));
+export function inWorkspace<Args extends Arguments>(context: Context, purpose: WorkspacePurpose, work: Work<Args>) {
+  return (...args: Args) => withWorkspace(context, purpose, (workspace) => work(context, workspace, ...args));
 }
+
+export type Arguments = readonly unknown[];
+export type Work<Args extends Arguments> = (
+  context: Context,
+  workspace: Workspace,
+  ...args: Args
+) => Promise<void> | void;
 
 /** Waits until a call has created the store, then runs `work`, which is to go on until Ctrl-C. */
 export async function followStore(
-  context: CommandContext,
+  context: Context,
   pollMs: number,
   work: (workspace: Workspace) => Promise<void>,
   onMissing: () => void = () => {},
 ): Promise<void> {
   const { signal } = context.io;
-  let isFollowed = false;
-  while (!isFollowed && !signal.aborted) {
-    isFollowed = await withWorkspace(context, "ledger", async (workspace) => {
+  while (!signal.aborted) {
+    const isFollowed = await withWorkspace(context, "ledger", async (workspace) => {
       if (!existsSync(workspace.storePath)) return false;
       await work(workspace);
       return true;
@@ -115,7 +101,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /** Prints a `not_found` error and exits with the code for it. Other errors are thrown. */
-export async function reportNotFound<T>({ out, end }: CommandContext, work: () => Promise<T>): Promise<T | undefined> {
+export async function reportNotFound<T>({ out, end }: Context, work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (thrown) {

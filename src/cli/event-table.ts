@@ -1,4 +1,4 @@
-import { clip, isRecord } from "../core/json.ts";
+import { clip, getOwn, isRecord } from "../core/json.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { CommandOutput, TableCell } from "./output.ts";
 
@@ -46,54 +46,45 @@ function getStatusPaint(out: CommandOutput, status: string): (text: string) => s
   return status === "failed" ? out.bad : out.warn;
 }
 
-function describeEvent(type: string, facts: Record<string, unknown>): string {
-  const { decision, status, server, tool, by, via, added, removed, changed } = facts;
-  const reason = facts.reason === undefined ? "" : `: ${facts.reason}`;
-  const approval = String(facts.approvalId).slice(0, ID_LENGTH);
-  switch (type) {
-    case "call.received":
-      return `by ${via}: ${clip(JSON.stringify(facts.args) ?? "", MAX_TEXT)}`;
-    case "call.decided":
-      return [decision, facts.layer, facts.rule].filter((part) => part !== undefined).join(", ");
-    case "call.ended":
-      return `${status}${facts.code === undefined ? "" : ` (${facts.code})`}, ${facts.durationMs} ms`;
-    case "approval.decided":
-      return clip(`${decision} by ${by} (${via})${reason}`, MAX_TEXT);
-    case "approval.expired":
-      return clip(`never runs${reason}`, MAX_TEXT);
-    case "approval.interrupted":
-      return "its process ended; the action may have had its effect";
-    case "approval.refused":
-      return clip(`answer of ${by} (${via}) rejected${reason}`, MAX_TEXT);
-    case "approval.requested":
-      return `level ${facts.level}, asked by ${facts.rule}, until ${facts.expiresAt}`;
-    case "call.suspended":
-      return `waits for approval ${approval}`;
-    case "call.resumed":
-      return `approval ${approval}, run by ${facts.executor}`;
-    case "catalog.changed":
-      return `${facts.category}: ${added} added, ${removed} removed, ${changed} changed`;
-    case "client.connected":
-      return `${facts.client} over ${facts.transport}, profile ${facts.profile}`;
-    case "definition.accepted":
-    case "definition.rejected":
-      return `${server}: ${tool}, by ${by}`;
-    case "definition.withheld":
-      return `${server}: ${tool}, ${String(facts.reasons)}`;
-    case "server.failed":
-    case "server.stopped":
-      return clip(`${server}: ${facts.reason}`, MAX_TEXT);
-    case "server.learned":
-      return `${server}: ${added} added, ${removed} removed, ${changed} changed`;
-    case "server.started":
-    case "server.added":
-      return clip(`${server}: ${facts.launch}`, MAX_TEXT);
-    case "config.loaded":
-      return `${facts.path}, policy ${facts.policyVersion}`;
-    default:
-      return clip(toText(facts.reason) ?? JSON.stringify(facts), MAX_TEXT);
-  }
+function describeEvent(type: string, facts: Facts): string {
+  const describe = getOwn(descriptions, type);
+  return describe?.(facts) ?? clip(toText(facts.reason) ?? JSON.stringify(facts), MAX_TEXT);
 }
+
+type Facts = Readonly<Record<string, unknown>>;
+const because = ({ reason }: Facts) => (reason === undefined ? "" : `: ${reason}`);
+const byPerson = ({ server, tool, by }: Facts) => `${server}: ${tool}, by ${by}`;
+const withReason = ({ server, reason }: Facts) => clip(`${server}: ${reason}`, MAX_TEXT);
+const withLaunch = ({ server, launch }: Facts) => clip(`${server}: ${launch}`, MAX_TEXT);
+const withChanges = (what: unknown, { added, removed, changed }: Facts) =>
+  `${what}: ${added} added, ${removed} removed, ${changed} changed`;
+const shortId = ({ approvalId }: Facts) => String(approvalId).slice(0, ID_LENGTH);
+
+const descriptions: Readonly<Record<string, (facts: Facts) => string>> = {
+  "call.received": ({ via, args }) => `by ${via}: ${clip(JSON.stringify(args) ?? "", MAX_TEXT)}`,
+  "call.decided": ({ decision, layer, rule }) =>
+    [decision, layer, rule].filter((part) => part !== undefined).join(", "),
+  "call.ended": ({ status, code, durationMs }) =>
+    `${status}${code === undefined ? "" : ` (${code})`}, ${durationMs} ms`,
+  "call.suspended": (facts) => `waits for approval ${shortId(facts)}`,
+  "call.resumed": (facts) => `approval ${shortId(facts)}, run by ${facts.executor}`,
+  "approval.decided": (facts) => clip(`${facts.decision} by ${facts.by} (${facts.via})${because(facts)}`, MAX_TEXT),
+  "approval.expired": (facts) => clip(`never runs${because(facts)}`, MAX_TEXT),
+  "approval.interrupted": () => "its process ended; the action may have had its effect",
+  "approval.refused": (facts) => clip(`answer of ${facts.by} (${facts.via}) rejected${because(facts)}`, MAX_TEXT),
+  "approval.requested": ({ level, rule, expiresAt }) => `level ${level}, asked by ${rule}, until ${expiresAt}`,
+  "catalog.changed": (facts) => withChanges(facts.category, facts),
+  "client.connected": ({ client, transport, profile }) => `${client} over ${transport}, profile ${profile}`,
+  "definition.accepted": byPerson,
+  "definition.rejected": byPerson,
+  "definition.withheld": ({ server, tool, reasons }) => `${server}: ${tool}, ${String(reasons)}`,
+  "server.failed": withReason,
+  "server.stopped": withReason,
+  "server.learned": (facts) => withChanges(facts.server, facts),
+  "server.started": withLaunch,
+  "server.added": withLaunch,
+  "config.loaded": ({ path, policyVersion }) => `${path}, policy ${policyVersion}`,
+};
 
 function toText(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;

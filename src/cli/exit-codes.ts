@@ -1,5 +1,5 @@
-import type { ErrorCode } from "../core/errors.ts";
-import { getOwn } from "../core/json.ts";
+import { type ErrorCode, QmError } from "../core/errors.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 
 /** The exit codes of all commands. docs/cli.md lists them. */
@@ -27,26 +27,20 @@ export const exitCodes = {
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
-
-/** The error codes that do not exit with `failed`. */
-const codes: { readonly [Code in ErrorCode]?: ExitCode } = {
-  approval_expired: exitCodes.refused,
-  budget_exceeded: exitCodes.refused,
-  denied: exitCodes.refused,
-  quarantined: exitCodes.refused,
-  tool_denied: exitCodes.refused,
-  invalid_arguments: exitCodes.usage,
-  invalid_config: exitCodes.usage,
-  invalid_expression: exitCodes.usage,
-  invalid_name: exitCodes.usage,
-  unknown_action: exitCodes.unknown,
-  unknown_actor: exitCodes.usage,
-  unknown_category: exitCodes.unknown,
-};
+const refused: readonly ErrorCode[] = ["approval_expired", "budget_exceeded", "denied", "quarantined", "tool_denied"];
+const usage: readonly ErrorCode[] = [
+  "invalid_arguments",
+  "invalid_config",
+  "invalid_expression",
+  "invalid_name",
+  "unknown_actor",
+];
 
 export function getExitCode(code: ErrorCode, interrupted: boolean): ExitCode {
   if (code === "cancelled" && interrupted) return exitCodes.interrupted;
-  return getOwn(codes, code) ?? exitCodes.failed;
+  if (refused.includes(code)) return exitCodes.refused;
+  if (usage.includes(code)) return exitCodes.usage;
+  return code === "unknown_action" || code === "unknown_category" ? exitCodes.unknown : exitCodes.failed;
 }
 
 export function getOutcomeExitCode(outcome: Outcome, interrupted: boolean): ExitCode {
@@ -54,4 +48,8 @@ export function getOutcomeExitCode(outcome: Outcome, interrupted: boolean): Exit
   if (outcome.status === "waiting") return exitCodes.refused;
   const code = getExitCode(outcome.error.code, interrupted);
   return code === exitCodes.failed && outcome.status === "refused" ? exitCodes.refused : code;
+}
+
+export function createUsageError(message: string, hint?: string): QmError {
+  return new QmError("invalid_arguments", message, omitUndefined({ hint }));
 }

@@ -3,12 +3,12 @@ import { readPackageInfo } from "../app/system-runtime.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
-import type { CommandContext, GlobalOptions, Io } from "./context.ts";
-import { type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
+import type { Context, GlobalOptions, Io } from "./context.ts";
+import { createUsageError, type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
 import { createOutput } from "./output.ts";
 import { InterruptedError } from "./terminal.ts";
 
-type AddCommand = (program: Command, context: CommandContext) => void;
+type AddCommand = (program: Command, context: Context) => void;
 
 /** In the order of the help. `main` loads only the module of the command that runs; help and completion load all. */
 const commands: readonly (readonly [name: string, load: () => Promise<AddCommand>])[] = [
@@ -44,7 +44,7 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
 export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   let code: ExitCode = exitCodes.done;
   const program = createProgram(io);
-  const context: CommandContext = {
+  const context: Context = {
     io,
     program,
     get globals() {
@@ -116,8 +116,7 @@ function reportError(thrown: unknown, io: Io, program: Command, argv: readonly s
   if (thrown instanceof CommanderError) {
     if (thrown.exitCode === 0) return exitCodes.done;
     // Without a command, commander has already printed the help to stderr.
-    if (out.isJson || thrown.code !== "commander.help")
-      out.problem(createUsageError(thrown, program, argv).toProblem());
+    if (out.isJson || thrown.code !== "commander.help") out.problem(toUsageError(thrown, program, argv).toProblem());
     return exitCodes.usage;
   }
   const error =
@@ -127,12 +126,11 @@ function reportError(thrown: unknown, io: Io, program: Command, argv: readonly s
   return getExitCode(error.code, io.signal.aborted || error instanceof InterruptedError);
 }
 
-function createUsageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
+function toUsageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
   const [what = "", ...suggestions] = message.replace(/^error: /, "").split("\n");
   const help = `Run \`${["qm", ...findCommandPath(program, argv), "--help"].join(" ")}\` for the usage.`;
-  return new QmError("invalid_arguments", code === "commander.help" ? "no command was given" : what, {
-    hint: [...suggestions.map((line) => line.replace(/^\((.*)\)$/, "$1")), help].join(" "),
-  });
+  const hint = [...suggestions.map((line) => line.replace(/^\((.*)\)$/, "$1")), help].join(" ");
+  return new QmError("invalid_arguments", code === "commander.help" ? "no command was given" : what, { hint });
 }
 
 /** The names of the command and subcommands in `argv`, as far as they exist. */
@@ -164,25 +162,14 @@ function addHelpCommand(program: Command): void {
     .summary("show the help of a command")
     .description("Show the help of a command, or of the program.")
     .argument("[command...]", "the command, for example `qm help events verify`")
-    .action((names: readonly string[]) => findCommand(program, names).help());
+    .action((names: readonly string[]) => names.reduce(findCommand, program).help());
 }
 
-function findCommand(program: Command, names: readonly string[]): Command {
-  let command = program;
-  for (const name of names) {
-    const found = command.commands.find((each) => each.name() === name);
-    if (found === undefined) throw createUnknownCommandError(name, command);
-    command = found;
-  }
-  return command;
-}
-
-function createUnknownCommandError(name: string, parent: Command): QmError {
-  const names = parent
-    .createHelp()
-    .visibleCommands(parent)
-    .map((each) => each.name());
-  return new QmError("invalid_arguments", `unknown command ${quoteName(name)}${didYouMean(name, names)}`, {
-    hint: "Run `qm --help` for the list of commands.",
-  });
+function findCommand(parent: Command, name: string): Command {
+  const found = parent.commands.find((each) => each.name() === name);
+  if (found !== undefined) return found;
+  const visible = parent.createHelp().visibleCommands(parent);
+  const names = visible.map((each) => each.name());
+  const message = `unknown command ${quoteName(name)}${didYouMean(name, names)}`;
+  throw createUsageError(message, "Run `qm --help` for the list of commands.");
 }

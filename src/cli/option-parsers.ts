@@ -26,6 +26,7 @@ export function collectOption(value: string, before: readonly string[] = []): re
   return [...before, value];
 }
 
-export function formatExamples(...lines: readonly string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
+/** The arguments of `addHelpText` for a list of examples. */
+export function examples(...lines: readonly string[]): ["after", string] {
+  return ["after", `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`];
 }

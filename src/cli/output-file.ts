@@ -28,15 +28,13 @@ export async function writeOutputFile(
   }
 }
 
+const EXISTS_HINT = "Give another name, or --force to replace it.";
+
 export function createFileWriteError(file: string, cause: unknown): QmError {
   if (cause instanceof Error && "code" in cause && cause.code === "EEXIST")
-    return new QmError("invalid_arguments", `${escapeUnsafe(file)} already exists`, {
-      cause,
-      hint: "Give another name, or --force to replace it.",
-    });
-  return new QmError("invalid_arguments", `${escapeUnsafe(file)} cannot be written: ${getErrorMessage(cause)}`, {
-    cause,
-  });
+    return new QmError("invalid_arguments", `${escapeUnsafe(file)} already exists`, { cause, hint: EXISTS_HINT });
+  const message = `${escapeUnsafe(file)} cannot be written: ${getErrorMessage(cause)}`;
+  return new QmError("invalid_arguments", message, { cause });
 }
 
 export function createFileReadError(file: string, cause: unknown): QmError {

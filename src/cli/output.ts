@@ -1,6 +1,6 @@
 import { escapeUnsafe, quoteShellWord, toOneLine } from "../core/display-text.ts";
-import type { Problem } from "../core/errors.ts";
-import { isRecord } from "../core/json.ts";
+import type { ErrorCode, Problem } from "../core/errors.ts";
+import { getOwn, isRecord } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Io } from "./context.ts";
 import { fitToWidth, measureWidth, safeJson } from "./terminal-text.ts";
@@ -8,38 +8,31 @@ import { fitToWidth, measureWidth, safeJson } from "./terminal-text.ts";
 type Paint = (text: string) => string;
 
 /** The output of a command. Data goes to stdout, everything about it to stderr. */
-export interface CommandOutput {
+export interface CommandOutput extends Readonly<Record<"bold" | "dim" | "good" | "warn" | "bad", Paint>> {
   readonly isJson: boolean;
   /** The width of the terminal. Undefined: stdout is not a terminal, lines may have any length. */
   readonly width: number | undefined;
-  /** A line on stdout. The caller escapes unsafe characters in it. */
-  line(text?: string): void;
+  /** Lines on stdout, without any an empty one. The caller escapes unsafe characters in them. */
+  line(...lines: readonly string[]): void;
   /** The whole answer, or one object of a stream, as one line. */
   json(value: unknown): void;
   /** The whole answer: `value` with --json, otherwise the text. */
   answer(value: unknown, text: string): void;
   /** The result of an action: text unchanged (escaped on a terminal), anything else as JSON. */
   result(data: unknown): void;
-  table(head: readonly string[], rows: readonly (readonly TableCell[])[], indent?: number): void;
+  table(head: readonly string[], rows: TableRows, indent?: number): void;
   note(text: string): void;
   /** An error: text on stderr, or `{error}` on stdout with --json. */
   problem(problem: Problem): void;
-  readonly bold: Paint;
-  readonly dim: Paint;
-  readonly good: Paint;
-  readonly warn: Paint;
-  readonly bad: Paint;
 }
 
-export function createOutput(
-  { stdout, stderr, env }: Pick<Io, "stdout" | "stderr" | "env">,
-  isJson: boolean,
-  color: boolean,
-): CommandOutput {
+type Streams = Pick<Io, "stdout" | "stderr" | "env">;
+
+export function createOutput({ stdout, stderr, env }: Streams, isJson: boolean, color: boolean): CommandOutput {
   const isColored = !isJson && canUseColor(stdout.isTTY, env, color);
   const paint = (code: number): Paint =>
     isColored ? (text) => (text === "" ? "" : `\u001B[${code}m${text}\u001B[0m`) : (text) => text;
-  const line = (text = "") => stdout.write(`${text}\n`);
+  const line = (...lines: readonly string[]) => stdout.write(`${lines.join("\n")}\n`);
   const json = (value: unknown) => line(safeJson(value));
   const bold = paint(1);
   const width = stdout.isTTY ? (stdout.columns ?? 80) : undefined;
@@ -54,7 +47,9 @@ export function createOutput(
       if (stdout.isTTY) return line(escapeUnsafe(data).replace(/\n$/, ""));
       stdout.write(data);
     },
-    table: (head, rows, indent = 0) => formatTable(head, rows, { width, indent, paintHead: bold }).forEach(line),
+    table(head, rows, indent = 0) {
+      for (const text of formatTable(head, rows, { width, indent, paintHead: bold })) line(text);
+    },
     note: (text) => stderr.write(`${text}\n`),
     problem(problem) {
       if (isJson) return json({ error: problem });
@@ -103,54 +98,42 @@ function formatExample({ action, example }: Problem): readonly string[] {
 /** The hints of some codes tell a model which tool to call. At a terminal the next step is a command. */
 function suggestNextStep({ code, hint, action, call_id }: Problem): readonly string[] {
   const name = typeof action === "string" ? quoteShellWord(action) : "<action>";
-  switch (code) {
-    case "unknown_action":
-      return ["`qm list` shows the names; `qm explain <action>` shows why one is hidden."];
-    case "unknown_category":
-      return ["`qm list` without a category shows everything."];
-    case "invalid_arguments":
-      if (typeof action === "string") return [`\`qm describe ${name}\` shows every argument.`];
-      break;
-    case "denied": {
-      // The ledger also has rules about arguments, which `qm explain` cannot judge.
-      if (typeof call_id === "string")
-        return [`It was not run. \`qm events --call ${quoteShellWord(call_id)}\` shows which rule denied it.`];
-      if (typeof action === "string") return [`It was not run. \`qm explain ${name}\` shows which rule denied it.`];
-      break;
-    }
-    case "budget_exceeded":
-      return ["It was not run. Raise policy.budgets, or use another --session."];
-    case "quota_exceeded":
-      return ["`qm notes list` shows the notes, `qm notes rm` removes some; infospace.quota sets the limit."];
-  }
-  return hint === undefined ? [] : [hint];
+  const isNamed = typeof action === "string";
+  // The ledger also has rules about arguments, which `qm explain` cannot judge.
+  const audit =
+    typeof call_id === "string" ? `events --call ${quoteShellWord(call_id)}` : isNamed ? `explain ${name}` : undefined;
+  const steps: { readonly [Code in ErrorCode]?: string | undefined } = {
+    unknown_action: "`qm list` shows the names; `qm explain <action>` shows why one is hidden.",
+    unknown_category: "`qm list` without a category shows everything.",
+    invalid_arguments: isNamed ? `\`qm describe ${name}\` shows every argument.` : undefined,
+    denied: audit === undefined ? undefined : `It was not run. \`qm ${audit}\` shows which rule denied it.`,
+    budget_exceeded: "It was not run. Raise policy.budgets, or use another --session.",
+    quota_exceeded: "`qm notes list` shows the notes, `qm notes rm` removes some; infospace.quota sets the limit.",
+  };
+  const step = getOwn(steps, code) ?? hint;
+  return step === undefined ? [] : [step];
 }
 
 const GAP = "  ";
-const MIN_LAST_COLUMN = 12;
 
 /** A cell may have a colour, which is applied after the width is known. */
 export type TableCell = string | { readonly text: string; readonly paint: Paint };
+type TableRows = readonly (readonly TableCell[])[];
+type TableOptions = { readonly width?: number | undefined; readonly indent?: number; readonly paintHead?: Paint };
 
 /**
  * The lines of a table no wider than `width`: the last column shrinks first, then the others from the widest on. Unsafe
  * characters in cells are escaped.
  */
-export function formatTable(
-  head: readonly string[],
-  rows: readonly (readonly TableCell[])[],
-  options: { readonly width?: number | undefined; readonly indent?: number; readonly paintHead?: Paint } = {},
-) {
+export function formatTable(head: readonly string[], rows: TableRows, options: TableOptions = {}) {
   const { width, indent = 0, paintHead = (text) => text } = options;
-  const cells = rows.map((row) =>
-    row.map((cell) => {
-      const { text, paint } = typeof cell === "string" ? { text: cell, paint: (plain: string) => plain } : cell;
-      return { paint, text: toOneLine(text) };
-    }),
-  );
-  const lines = head.some((title) => title !== "")
-    ? [head.map((text) => ({ paint: paintHead, text })), ...cells]
-    : cells;
+  const toCell = (cell: TableCell) =>
+    typeof cell === "string"
+      ? { paint: (text: string) => text, text: toOneLine(cell) }
+      : { ...cell, text: toOneLine(cell.text) };
+  const cells = rows.map((row) => row.map(toCell));
+  const titles = head.some((title) => title !== "") ? [head.map((text) => ({ paint: paintHead, text }))] : [];
+  const lines = [...titles, ...cells];
   const natural = head.map((_, column) =>
     lines.reduce((widest, row) => Math.max(widest, measureWidth(row[column]?.text ?? "")), 0),
   );
@@ -173,7 +156,7 @@ function fitColumns(natural: readonly number[], width: number): readonly number[
     const now = widths[column] ?? 0;
     widths[column] = Math.max(Math.min(now, least), now - Math.max(0, excess()));
   };
-  shrink(last, MIN_LAST_COLUMN);
+  shrink(last, 12);
   const others = [...widths.keys()].slice(0, -1).sort((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0));
   for (const column of others) shrink(column, 6);
   shrink(last, 1);

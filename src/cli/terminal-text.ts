@@ -35,15 +35,10 @@ export function fitToWidth(text: string, width: number): string {
   return width < 1 ? "" : `${cut.trimEnd()}…`;
 }
 
-const UNITS = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["m", 60_000],
-  ["s", 1_000],
-] as const;
+const UNITS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 };
 
 /** Formats a duration in the largest unit of which it has at least two: `45s`, `90m`, `36h`, `3d`. */
 export function formatTimeSpan(ms: number): string {
-  const [unit, length] = UNITS.find(([, each]) => ms >= 2 * each) ?? ["s", 1_000];
+  const [unit, length] = Object.entries(UNITS).find(([, each]) => ms >= 2 * each) ?? ["s", 1_000];
   return `${Math.max(0, Math.floor(ms / length))}${unit}`;
 }

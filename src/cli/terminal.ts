@@ -88,10 +88,7 @@ export async function readSecret(io: PromptIo, name: string): Promise<string> {
 }
 
 /** Reads stdin until it ends. Throws an `InterruptedError` on Ctrl-C. */
-export async function* readChunks(
-  { stdin, signal }: Pick<Io, "stdin" | "signal">,
-  interruptMessage?: string,
-): AsyncGenerator<Uint8Array | string> {
+export async function* readChunks({ stdin, signal }: Pick<Io, "stdin" | "signal">, interruptMessage?: string) {
   // Not `for await`: leaving such a loop would wait for the input to be closed.
   const chunks = stdin[Symbol.asyncIterator]();
   for (;;) {

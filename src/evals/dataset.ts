@@ -5,24 +5,10 @@ import { clip, omitUndefined } from "../core/json.ts";
 import { caseSchema, type EvalCase } from "./eval-case.ts";
 
 /** The cases, and the files or lines that are none. */
-export interface Dataset {
-  readonly cases: readonly DatasetCase[];
-  readonly problems: readonly DatasetProblem[];
-}
-
-interface DatasetLocation {
-  readonly file: string;
-  readonly line?: number;
-}
-
-export interface DatasetCase extends DatasetLocation {
-  readonly case: EvalCase;
-}
-
-export interface DatasetProblem extends DatasetLocation {
-  readonly message: string;
-}
-
+export type Dataset = Readonly<{ cases: readonly DatasetCase[]; problems: readonly DatasetProblem[] }>;
+type DatasetLocation = Readonly<{ file: string; line?: number }>;
+export type DatasetCase = DatasetLocation & Readonly<{ case: EvalCase }>;
+export type DatasetProblem = DatasetLocation & Readonly<{ message: string }>;
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -39,21 +25,17 @@ export async function readDataset(path: string): Promise<Dataset> {
         problems.push(found);
         continue;
       }
-      const { id } = found.case;
-      const first = known.get(id);
-      if (first === undefined) {
-        known.set(id, formatCaseLocation(found));
-        cases.push(found);
-      } else {
-        const message = `has the id ${JSON.stringify(id)}, which ${basename(first)} already has`;
-        problems.push({ file: found.file, ...omitUndefined({ line: found.line }), message });
-      }
+      const { file, line, case: evalCase } = found;
+      const first = known.get(evalCase.id);
+      known.set(evalCase.id, first ?? formatCaseLocation(found));
+      const message = `has the id ${JSON.stringify(evalCase.id)}, which ${basename(first ?? "")} already has`;
+      if (first === undefined) cases.push(found);
+      else problems.push({ file, ...omitUndefined({ line }), message });
     }
   }
   if (cases.length > 0 || problems.length > 0) return { cases, problems };
-  throw new QmError("invalid_arguments", `the dataset ${path} has no cases`, {
-    hint: "Record a turn that went well: `qm eval record <turn> --turn --to <folder>/<name>.json`.",
-  });
+  const hint = "Record a turn that went well: `qm eval record <turn> --turn --to <folder>/<name>.json`.";
+  throw new QmError("invalid_arguments", `the dataset ${path} has no cases`, { hint });
 }
 
 /** For example `cases.jsonl:3`. */
@@ -84,9 +66,8 @@ async function readCases(file: string): Promise<readonly (DatasetCase | DatasetP
     return [{ file, message: `cannot be read: ${getErrorMessage(thrown)}` }];
   }
   if (extname(file) !== ".jsonl") return [parseCase(text, { file })];
-  return text
-    .split("\n")
-    .flatMap((line, index) => (line.trim() === "" ? [] : [parseCase(line, { file, line: index + 1 })]));
+  const lines = text.split("\n");
+  return lines.flatMap((line, index) => (line.trim() === "" ? [] : [parseCase(line, { file, line: index + 1 })]));
 }
 
 function parseCase(text: string, location: DatasetLocation): DatasetCase | DatasetProblem {

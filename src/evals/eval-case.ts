@@ -47,10 +47,8 @@ export interface ExpectedCall {
 const json = z.unknown();
 const text = z.string().optional();
 const record = z.record(z.string(), json);
-const code = z.custom<ErrorCode>(
-  (value) => typeof value === "string" && Object.hasOwn(errorCodes, value),
-  "expected an error code; docs/errors.md has them",
-);
+const isCode = (value: unknown) => typeof value === "string" && Object.hasOwn(errorCodes, value);
+const code = z.custom<ErrorCode>(isCode, "expected an error code; docs/errors.md has them");
 const error = z.looseObject({ code, error: z.string() });
 const outcome = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("done"), data: json }),
@@ -61,29 +59,19 @@ const outcome = z.discriminatedUnion("status", [
 const status = z.enum(["done", "failed", "refused", "waiting"]);
 const name = z.string().min(1);
 const times = z.int().min(0).optional();
-const called = z.array(
-  z.union([name, z.strictObject({ name, args: record.optional(), status: status.optional(), times })]),
-);
+const expectedCall = z.strictObject({ name, args: record.optional(), status: status.optional(), times });
+const called = z.array(z.union([name, expectedCall]));
+const call = z.strictObject({ name, args: json.optional(), filledArgs: json.optional(), outcome, approvedBy: text });
+const user = z.looseObject({ id: z.string() }).optional();
 
 /** The format of a case file. It is strict, because a misspelt expectation would always be met. */
 export const caseSchema = z.strictObject({
   id: z.string().min(1).max(256),
   description: text,
-  caller: z
-    .strictObject({
-      actor: text,
-      session: text,
-      turn: text,
-      tenant: text,
-      person: text,
-      user: z.looseObject({ id: z.string() }).optional(),
-    })
-    .optional(),
+  caller: z.strictObject({ actor: text, session: text, turn: text, tenant: text, person: text, user }).optional(),
   messages: json.optional(),
   prompt: z.strictObject({ hash: z.string().min(1), text }).optional(),
-  calls: z.array(
-    z.strictObject({ name, args: json.optional(), filledArgs: json.optional(), outcome, approvedBy: text }),
-  ),
+  calls: z.array(call),
   expected: z.strictObject({
     state: text,
     parts: z.array(z.looseObject({ type: z.string() })).optional(),

@@ -52,19 +52,12 @@ export interface CaseResult {
 export interface EvalReport {
   readonly cases: readonly CaseResult[];
   readonly problems: readonly DatasetProblem[];
-  readonly summary: {
-    readonly cases: number;
-    readonly passed: number;
-    readonly failed: number;
-    readonly problems: number;
-    readonly promptMismatches: number;
-    /** The mean of the cases' scores. */
-    readonly score: number;
-    /** An evaluation makes no real calls. */
-    readonly realCalls: 0;
-  };
+  /** `score` is the mean of the cases' scores. An evaluation makes no real calls. */
+  readonly summary: EvalCounts & Readonly<{ score: number; realCalls: 0 }>;
 }
 
+type EvalCounts = Readonly<Record<"cases" | "passed" | "failed" | "problems" | "promptMismatches", number>>;
+type Cases = Dataset | readonly EvalCase[];
 type LocatedCase = Pick<DatasetCase, "case"> & Partial<DatasetCase>;
 
 /**
@@ -72,7 +65,7 @@ type LocatedCase = Pick<DatasetCase, "case"> & Partial<DatasetCase>;
  * a subject, the recorded calls are repeated and must end as they did. A failing case does not stop the others.
  */
 export async function runEvals(
-  dataset: Dataset | readonly EvalCase[],
+  dataset: Cases,
   subject: Subject | undefined,
   options: EvalOptions,
 ): Promise<EvalReport> {
@@ -82,33 +75,27 @@ export async function runEvals(
     throw new QmError("invalid_arguments", "the dataset has no cases", { hint: "Create one with `recordCase`." });
   const results: CaseResult[] = [];
   for (const each of cases) {
-    if (options.signal?.aborted)
-      throw new QmError("cancelled", `stopped after ${results.length} of ${cases.length} cases`);
+    const { length: done } = results;
+    if (options.signal?.aborted) throw new QmError("cancelled", `stopped after ${done} of ${cases.length} cases`);
     const result = await runCase(each, subject, options);
     results.push(result);
     options.onCase?.(result, { done: results.length, total: cases.length });
   }
   const passed = results.filter(({ pass }) => pass).length;
-  return {
-    cases: results,
-    problems,
-    summary: {
-      cases: results.length,
-      passed,
-      failed: results.length - passed,
-      problems: problems.length,
-      promptMismatches: results.filter(({ promptMismatch }) => promptMismatch !== undefined).length,
-      score: mean(results.map(({ score }) => score)),
-      realCalls: 0,
-    },
-  };
+  const summary = {
+    cases: results.length,
+    passed,
+    failed: results.length - passed,
+    problems: problems.length,
+    promptMismatches: results.filter(({ promptMismatch }) => promptMismatch !== undefined).length,
+    score: mean(results.map(({ score }) => score)),
+    realCalls: 0,
+  } as const;
+  return { cases: results, problems, summary };
 }
 
-async function runCase(
-  { case: evalCase, file, line }: LocatedCase,
-  subject: Subject | undefined,
-  options: EvalOptions,
-): Promise<CaseResult> {
+async function runCase(located: LocatedCase, subject: Subject | undefined, options: EvalOptions): Promise<CaseResult> {
+  const { case: evalCase, file, line } = located;
   const { unrecorded = "fail", policy, quartermaster, timeoutMs: ms = 120_000, signal: outer } = options;
   const { id, calls, caller } = evalCase;
   const location = { id, ...omitUndefined({ file, line }) };
@@ -123,11 +110,9 @@ async function runCase(
   try {
     const envelope = await withTimeout(limit, async (limited) => {
       const signal = AbortSignal.any([limited, ended.signal]);
-      rehearsal = await quartermaster.rehearse(calls, {
-        ...omitUndefined({ caller, policy }),
-        unrecorded: unrecorded === "fail" ? "failed" : "refused",
-        signal,
-      });
+      const status = unrecorded === "fail" ? "failed" : "refused";
+      const settings = { ...omitUndefined({ caller, policy }), unrecorded: status, signal } as const;
+      rehearsal = await quartermaster.rehearse(calls, settings);
       if (subject === undefined) return repeatCalls(evalCase, rehearsal);
       return parseEnvelope(await subject(evalCase, { surface: rehearsal.surface, signal }));
     });

@@ -1,6 +1,6 @@
 import type { JsonSchema } from "../core/action.ts";
 import { getErrorMessage } from "../core/errors.ts";
-import { canonicalJson, clip, getOwn, isRecord } from "../core/json.ts";
+import { canonicalJson, clip, isRecord } from "../core/json.ts";
 import { matchesGlob } from "../core/name-patterns.ts";
 import { getValidator } from "../core/schema-validator.ts";
 import type { RehearsedCall } from "../replay/scripted-call.ts";
@@ -21,9 +21,7 @@ export interface Verdict {
   readonly why: string;
 }
 
-export interface Score extends Required<Verdict> {
-  readonly name: string;
-}
+export type Score = Required<Verdict> & Readonly<{ name: string }>;
 
 /** Scores one aspect of a run. Undefined: it does not apply to this case. If it throws, it does not pass. */
 export interface Scorer {
@@ -36,48 +34,36 @@ export const scorers: readonly Scorer[] = [
     const pass = turnState === state;
     return { pass, why: pass ? `the turn is ${turnState}` : `expected ${state}, and the turn is ${turnState}` };
   }),
-  createScorer("parts", (parts, { envelope }) =>
-    scoreShare(
-      parts.map((part) => ({
-        ok: envelope.parts.some((actual) => matchesExpected(part, actual)),
-        what: `no part is like ${formatValue(part)}`,
-      })),
-      "every part is present",
-    ),
-  ),
+  createScorer("parts", (parts, { envelope }) => {
+    const has = (part: unknown) => envelope.parts.some((actual) => matchesExpected(part, actual));
+    const checks = parts.map((part) => ({ ok: has(part), what: `no part is like ${formatValue(part)}` }));
+    return scoreShare(checks, "every part is present");
+  }),
   createScorer("exact", (exact, { envelope: { parts } }) => {
     const pass = canonicalJson(parts) === canonicalJson(exact);
     return { pass, why: pass ? "the parts are as expected" : `the parts are ${formatValue(parts)}` };
   }),
-  createScorer("schema", (schemas, { envelope }) =>
-    scoreShare(
-      schemas.flatMap(({ part, schema }) => checkSchemas(schema as JsonSchema, part, envelope)),
-      "everything fits its schema",
-    ),
-  ),
-  createScorer("called", (called, { calls }) =>
-    scoreShare(
-      called.map((written) => {
-        const expected = toExpectedCall(written);
-        const text = formatExpectedCall(expected);
-        const count = calls.filter((call) => matchesCall(expected, call)).length;
-        if (expected.times === undefined) return { ok: count > 0, what: `${text} was not called` };
-        return { ok: count === expected.times, what: `${text} was called ${count} times, not ${expected.times}` };
-      }),
-      "every call was made",
-    ),
-  ),
-  createScorer("notCalled", (called, { calls }) =>
-    scoreShare(
-      called.map((written) => {
-        const expected = toExpectedCall(written);
-        const made = calls.find((call) => matchesCall(expected, call));
-        const args = made === undefined ? "" : ` with ${formatValue(made.args)}`;
-        return { ok: made === undefined, what: `${formatExpectedCall(expected)} was called${args}` };
-      }),
-      "none of these calls was made",
-    ),
-  ),
+  createScorer("schema", (schemas, { envelope }) => {
+    const checks = schemas.flatMap(({ part, schema }) => checkSchemas(schema as JsonSchema, part, envelope));
+    return scoreShare(checks, "everything fits its schema");
+  }),
+  createScorer("called", (called, { calls }) => {
+    const checks = called.map(toExpectedCall).map((expected) => {
+      const text = formatExpectedCall(expected);
+      const count = calls.filter((call) => matchesCall(expected, call)).length;
+      if (expected.times === undefined) return { ok: count > 0, what: `${text} was not called` };
+      return { ok: count === expected.times, what: `${text} was called ${count} times, not ${expected.times}` };
+    });
+    return scoreShare(checks, "every call was made");
+  }),
+  createScorer("notCalled", (called, { calls }) => {
+    const checks = called.map(toExpectedCall).map((expected) => {
+      const made = calls.find((call) => matchesCall(expected, call));
+      const args = made === undefined ? "" : ` with ${formatValue(made.args)}`;
+      return { ok: made === undefined, what: `${formatExpectedCall(expected)} was called${args}` };
+    });
+    return scoreShare(checks, "none of these calls was made");
+  }),
 ];
 
 function createScorer<Key extends keyof CaseExpectations>(
@@ -106,10 +92,7 @@ export async function runScorer({ name, score }: Scorer, run: ScoredRun): Promis
   }
 }
 
-interface ExpectationCheck {
-  readonly ok: boolean;
-  readonly what: string;
-}
+type ExpectationCheck = Readonly<{ ok: boolean; what: string }>;
 
 export function scoreShare(checks: readonly ExpectationCheck[], fine: string): Verdict {
   const wrong = checks.filter(({ ok }) => !ok);
@@ -138,9 +121,8 @@ function matchesExpected(expected: unknown, value: unknown): boolean {
   }
   if (!isRecord(expected)) return Object.is(expected, value);
   if (!isRecord(value)) return false;
-  return Object.entries(expected).every(
-    ([key, part]) => Object.hasOwn(value, key) && matchesExpected(part, getOwn(value, key)),
-  );
+  const has = (key: string, part: unknown) => Object.hasOwn(value, key) && matchesExpected(part, value[key]);
+  return Object.entries(expected).every(([key, part]) => has(key, part));
 }
 
 function toExpectedCall(written: string | ExpectedCall): ExpectedCall {

@@ -22,27 +22,21 @@ const envelopeSchema = z.looseObject({
   prompt: z.union([z.looseObject({ text: z.string() }), z.looseObject({ hash: z.string() })]).optional(),
 });
 
-const LIMITS = { nodes: 200_000, depth: 64 };
-
 /** Returns a JSON copy of the answer. Throws `invalid_output` if it is no envelope. */
 export function parseEnvelope(answered: unknown): Envelope {
   try {
-    if (isLargerThan(answered, LIMITS)) throw new TypeError("it is too large or cyclic");
+    if (isLargerThan(answered, { nodes: 200_000, depth: 64 })) throw new TypeError("it is too large or cyclic");
     return envelopeSchema.parse(JSON.parse(JSON.stringify(answered) ?? "null")) as Envelope;
   } catch (thrown) {
     const why = thrown instanceof z.ZodError ? formatIssues(thrown) : String(thrown);
-    throw new QmError("invalid_output", `the subject did not return an envelope: ${why}`, {
-      cause: thrown,
-      hint: "Return { parts: [{ type, ... }], turnState: 'complete' }.",
-    });
+    const hint = "Return { parts: [{ type, ... }], turnState: 'complete' }.";
+    throw new QmError("invalid_output", `the subject did not return an envelope: ${why}`, { cause: thrown, hint });
   }
 }
 
 function formatIssues({ issues }: z.ZodError): string {
-  return issues
-    .slice(0, 3)
-    .map(({ path, message }) => `${path.join(".") || "it"}: ${message}`)
-    .join("; ");
+  const texts = issues.slice(0, 3).map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
+  return texts.join("; ");
 }
 
 /** The environment of a subject. Its calls run no action. */

@@ -60,18 +60,16 @@ export interface ReplayAnswer {
  * answers of people and of the action are repeated. Runs no handler and writes nothing.
  */
 export async function answerCall(
-  { policy, runtime, viewOf, live, valueLimit, accounts, anchors }: ReplayEnvironment,
+  { accounts, viewOf, ...environment }: ReplayEnvironment,
   script: ReplayScript,
   call: ActionCall,
   signal?: AbortSignal,
 ): Promise<ReplayAnswer> {
+  const { valueLimit } = environment;
   const trace: CallTrace = { action: undefined, decision: undefined, repairs: [], isRun: false, isMissing: false };
   const pipeline: InvokePipeline = {
-    runtime,
-    policy,
+    ...environment,
     getView: viewOf,
-    live,
-    valueLimit,
     record: () => createTraceRecord(trace),
     meter: accounts.createMeter(() => (trace.action === undefined ? undefined : script.findRecorded(trace.action))),
     approvalGate: createRecordedGate(script, valueLimit),
@@ -79,21 +77,13 @@ export async function answerCall(
     router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
     runner: createRecordedRunner(script, call, trace),
     handles: { fill: async (_caller, args) => ({ args: script.filledArgs?.(args) ?? args, from: [] }) },
-    anchors,
     resultStore: {
       store: async () => undefined,
       storeStream: () => Promise.reject(new TypeError("a replay runs nothing")),
     },
-    lineage: {
-      track: (_isInside, work) => work(),
-      add: () => {},
-      hold: async () => {},
-      resume: async () => {},
-    },
+    lineage: { track: (_isInside, work) => work(), add: () => {}, hold: async () => {}, resume: async () => {} },
     // The recorded result is already redacted, and no other receiver gets it again.
-    distributor: {
-      distribute: async ({ record }) => ({ data: record, forModel: record as Json, audit: record as Json }),
-    },
+    distributor: { distribute: async ({ record: data }) => ({ data, forModel: data as Json, audit: data as Json }) },
     preview: async () => undefined,
     tracer: silentTracer,
     redact: () => null,
@@ -101,19 +91,19 @@ export async function answerCall(
   };
   const outcome = await invoke(pipeline, call, signal);
   const { action, isRun } = trace;
-  const recorded = isRun && action !== undefined ? script.findRecorded(action) : undefined;
-  return { ...trace, outcome: restorePartialResult(outcome, action, recorded, valueLimit) };
+  if (!isRun || action === undefined) return { ...trace, outcome };
+  return { ...trace, outcome: restorePartialResult(outcome, action, script.findRecorded(action), valueLimit) };
 }
 
 /** A valid result may not fit its schema any more after parts of it were left out of the ledger. That is no failure. */
 function restorePartialResult(
   outcome: Outcome,
-  action: Action | undefined,
+  action: Action,
   recorded: RecordedCall | undefined,
   valueLimit: number,
-): Outcome {
+) {
   if (!("error" in outcome) || outcome.error.code !== "invalid_output") return outcome;
-  if (action === undefined || recorded?.end?.status !== "done") return outcome;
+  if (recorded?.end?.status !== "done") return outcome;
   const isSameDefinition = recorded.decisions[0]?.definition === getDefinitionHash(action);
   if (!isSameDefinition && !recorded.end.isPartial) return outcome;
   return restoreOutcome(recorded, { callId: outcome.callId, action: action.name, valueLimit }) ?? outcome;
@@ -136,14 +126,8 @@ function createRecordedGate(script: ReplayScript, valueLimit: number): ApprovalG
 }
 
 function createReplayPermit(approval: Approval): ExecutionPermit {
-  return {
-    approval,
-    executor: "replay",
-    begin: async () => {},
-    ended: async () => "kept",
-    recorded: async () => {},
-    leave() {},
-  };
+  const skip = async () => {};
+  return { approval, executor: "replay", begin: skip, ended: async () => "kept", recorded: skip, leave() {} };
 }
 
 function toReplayApproval(request: ApprovalRequest, recorded: RecordedCall | undefined): Approval {

@@ -5,24 +5,15 @@ import { quoteName } from "../core/names.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { UsageTotals } from "../policy/budget.ts";
-import {
-  hasTokens,
-  isAltered,
-  type RecordedApproval,
-  type RecordedCall,
-  type RecordedDecision,
-  type RecordedEnd,
-} from "./recorded-call.ts";
+import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded-call.ts";
+import { hasTokens, isAltered } from "./recorded-call.ts";
 
 /** A session, a turn of it, or a turn of any session. */
 export type ReplayQuery =
   | { readonly session: string; readonly turn?: string }
   | { readonly session?: string; readonly turn: string };
 
-export interface RecordedSession {
-  readonly session: string;
-  readonly calls: readonly RecordedCall[];
-}
+export type RecordedSession = Readonly<{ session: string; calls: readonly RecordedCall[] }>;
 
 /**
  * Reads the calls of a session or a turn, in the order in which they were received. Throws `not_found` if the ledger has
@@ -44,10 +35,9 @@ export async function readRecorded(ledger: Pick<Ledger, "read">, query: ReplayQu
   const [only, ...others] = sessions;
   if (only === undefined) throw createNotFoundError(query);
   if (others.length === 0) return { session: only, calls: [...calls.values()] };
-  throw new QmError("invalid_arguments", `${sessions.size} sessions have a turn ${quoteName(String(turn))}`, {
-    details: { sessions: [...sessions].slice(0, 10) },
-    hint: "Give the session: --session.",
-  });
+  const details = { sessions: [...sessions].slice(0, 10) };
+  const message = `${sessions.size} sessions have a turn ${quoteName(String(turn))}`;
+  throw new QmError("invalid_arguments", message, { details, hint: "Give the session: --session." });
 }
 
 async function* readEvents(ledger: Pick<Ledger, "read">, session: string | undefined): AsyncGenerator<StoredEvent> {
@@ -60,11 +50,7 @@ async function* readEvents(ledger: Pick<Ledger, "read">, session: string | undef
   }
 }
 
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
-
-interface CallDraft extends Mutable<RecordedCall> {
-  readonly decisions: RecordedDecision[];
-}
+type CallDraft = { -readonly [Key in keyof RecordedCall]: RecordedCall[Key] } & { decisions: RecordedDecision[] };
 
 /** Ignores events with an invalid shape: the store may have been changed by hand. */
 function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
@@ -81,55 +67,37 @@ function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
     const id = readText(data, "approvalId") ?? "";
     call.approval = { id, resumed: false, interrupted: false, ...call.approval, ...change };
   };
-  switch (event.type) {
-    case "arguments.filled":
-      call.filledArgs = getOwn(data, "args");
-      if (isAltered(call.filledArgs)) call.lacks ??= "the values of handles were not recorded completely";
-      return;
-    case "call.decided":
-      call.decisions.push(readDecision(data));
-      return;
-    case "call.suspended":
-      return updateApproval({});
-    case "approval.decided": {
-      const decision = readText(data, "decision") === "approved" ? "approved" : "denied";
-      const reason = readText(data, "reason");
-      return updateApproval({ answer: { decision, by: readText(data, "by") ?? "", ...omitUndefined({ reason }) } });
-    }
-    case "approval.expired":
-      return updateApproval({ expired: readText(data, "reason") ?? "" });
-    case "approval.interrupted":
-      return updateApproval({ interrupted: true });
-    case "call.resumed":
-      return updateApproval({ resumed: true });
-    case "call.ended":
-      call.end = readEnd(data);
-      return;
+  const { type } = event;
+  if (type === "call.decided") call.decisions.push(readDecision(data));
+  if (type === "call.suspended") updateApproval({});
+  if (type === "call.resumed") updateApproval({ resumed: true });
+  if (type === "call.ended") call.end = readEnd(data);
+  if (type === "approval.expired") updateApproval({ expired: readText(data, "reason") ?? "" });
+  if (type === "approval.interrupted") updateApproval({ interrupted: true });
+  if (type === "approval.decided") {
+    const decision = readText(data, "decision") === "approved" ? "approved" : "denied";
+    const reason = readText(data, "reason");
+    updateApproval({ answer: { decision, by: readText(data, "by") ?? "", ...omitUndefined({ reason }) } });
+  }
+  if (type === "arguments.filled") {
+    call.filledArgs = getOwn(data, "args");
+    if (isAltered(call.filledArgs)) call.lacks ??= "the values of handles were not recorded completely";
   }
 }
 
 function createDraft(event: StoredEvent, callId: string, data: JsonObject): CallDraft {
-  return {
-    callId,
-    at: event.at,
-    caller: readCaller(event, data),
-    asked: readText(data, "asked") ?? "",
-    via: readText(data, "via") ?? "",
-    args: getOwn(data, "args"),
-    decisions: [],
-    ...omitUndefined({ parent: readText(data, "parent"), lacks: detectLoss(event, data) }),
-  };
+  const optional = omitUndefined({ parent: readText(data, "parent"), lacks: detectLoss(event, data) });
+  const [asked, via] = [readText(data, "asked") ?? "", readText(data, "via") ?? ""];
+  const caller = readCaller(event, data);
+  return { callId, at: event.at, caller, asked, via, args: getOwn(data, "args"), decisions: [], ...optional };
 }
 
 function readCaller(event: StoredEvent, data: JsonObject): Caller {
   const { session, actor, turn, tenant, person } = event;
   const whole = getOwn(data, "user");
   const user = isUser(whole) ? whole : event.user === null ? undefined : { id: event.user };
-  return {
-    actor: actor ?? "default",
-    session,
-    ...omitUndefined({ turn: turn ?? undefined, tenant: tenant ?? undefined, person: person ?? undefined, user }),
-  };
+  const optional = { turn: turn ?? undefined, tenant: tenant ?? undefined, person: person ?? undefined, user };
+  return { actor: actor ?? "default", session, ...omitUndefined(optional) };
 }
 
 function isUser(value: unknown): value is { readonly id: string } & JsonObject {
@@ -172,17 +140,13 @@ function readEnd(data: JsonObject): RecordedEnd {
   const result: Json = getOwn(data, "result") ?? null;
   return {
     status: status === "done" || status === "refused" ? status : "failed",
-    ...(isErrorCode(code) ? { code } : {}),
+    ...(code !== undefined && Object.hasOwn(errorCodes, code) ? { code: code as ErrorCode } : {}),
     ...omitUndefined({ reason: readText(data, "reason"), ranAs: readText(data, "ranAs") }),
     durationMs: readAmount(data.durationMs),
     bytes: readAmount(data.bytes),
     result,
     isPartial: Object.hasOwn(data, "resultHash") || isAltered(result),
   };
-}
-
-function isErrorCode(code: string | undefined): code is ErrorCode {
-  return code !== undefined && Object.hasOwn(errorCodes, code);
 }
 
 function readText(data: JsonObject, key: string): string | undefined {
@@ -200,7 +164,6 @@ function createNotFoundError({ session, turn }: ReplayQuery): QmError {
       hint: "`qm events` shows the sessions. Give --turn if it is a turn.",
     });
   const where = session === undefined ? "" : ` in session ${quoteName(session)}`;
-  return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, {
-    hint: "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.",
-  });
+  const hint = "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.";
+  return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, { hint });
 }

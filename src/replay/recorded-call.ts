@@ -72,10 +72,9 @@ export function hasRun({ decisions, approval, end }: RecordedCall): boolean {
   return end?.code === undefined || !NOT_RUN.includes(end.code);
 }
 
-type EndStatus = Pick<RecordedEnd, "status" | "code" | "reason">;
-
 /** How the call or its approval ended. Undefined: it still waits, or the end is unknown. */
-export function resolveEnd({ end, approval }: RecordedCall): EndStatus | undefined {
+export function resolveEnd(call: RecordedCall): Pick<RecordedEnd, "status" | "code" | "reason"> | undefined {
+  const { end, approval } = call;
   if (end !== undefined || approval === undefined) return end;
   const { answer, expired, interrupted } = approval;
   if (interrupted) return { status: "failed", code: "interrupted" };
@@ -84,11 +83,10 @@ export function resolveEnd({ end, approval }: RecordedCall): EndStatus | undefin
   return expired === undefined ? undefined : { status: "refused", code: "approval_expired", reason: expired };
 }
 
+type OutcomeBase = { readonly callId: string; readonly action: ActionName; readonly valueLimit: number };
+
 /** The recorded outcome, for a call that is not run. */
-export function restoreOutcome(
-  call: RecordedCall,
-  base: { readonly callId: string; readonly action: ActionName; readonly valueLimit: number },
-): Outcome | undefined {
+export function restoreOutcome(call: RecordedCall, base: OutcomeBase): Outcome | undefined {
   const end = resolveEnd(call);
   if (end === undefined) return undefined;
   const known = { ...base, durationMs: call.end?.durationMs ?? 0 };

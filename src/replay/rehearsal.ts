@@ -37,9 +37,11 @@ export interface Rehearsal {
   readonly calls: readonly RehearsedCall[];
 }
 
+type Script = readonly ScriptedCall[];
+
 export async function createRehearsal(
   parts: ReplayParts,
-  calls: readonly ScriptedCall[],
+  calls: Script,
   options: RehearsalOptions,
 ): Promise<Rehearsal> {
   const { unrecorded = "failed", signal: outer } = options;
@@ -60,8 +62,7 @@ export async function createRehearsal(
         if (found === null) found = findScripted(action, call.args);
         return found;
       },
-      filledArgs: (args: unknown): unknown =>
-        calls.find((each) => canonicalJson(each.args) === canonicalJson(args))?.filledArgs,
+      filledArgs: (args: unknown) => calls.find((each) => canonicalJson(each.args) === canonicalJson(args))?.filledArgs,
       missing: missingErrors[unrecorded],
     };
     const either = AbortSignal.any([outer, signal].filter((each) => each !== undefined));
@@ -94,7 +95,7 @@ export async function createRehearsal(
  * Finds the scripted call of the same action with the same arguments. Each is used once, in the order of the script; a
  * call without side effects may be repeated and gets the same answer.
  */
-function createScript({ viewOf }: ReplayEnvironment, caller: Caller, calls: readonly ScriptedCall[]) {
+function createScript({ viewOf }: ReplayEnvironment, caller: Caller, calls: Script) {
   const entries = calls.map((call) => ({ call, isUsed: false }));
   return (action: Action, args: unknown): RecordedCall | undefined => {
     const matching = entries.filter(
@@ -102,8 +103,8 @@ function createScript({ viewOf }: ReplayEnvironment, caller: Caller, calls: read
         resolveName(() => viewOf(caller), call.name) === action.name &&
         isSameArgs(prepareForMatch(action, call.args), prepareForMatch(action, args)),
     );
-    const entry =
-      matching.find(({ isUsed }) => !isUsed) ?? (hasSideEffects(action.effect) ? undefined : matching.at(-1));
+    const repeated = hasSideEffects(action.effect) ? undefined : matching.at(-1);
+    const entry = matching.find(({ isUsed }) => !isUsed) ?? repeated;
     if (entry === undefined) return undefined;
     entry.isUsed = true;
     return toRecordedCall(entry.call, caller);
@@ -142,22 +143,16 @@ function isSameArgs(recorded: unknown, given: unknown): boolean {
 }
 
 function toRehearsedCall({ id, name, args }: ActionCall, { outcome, action, isMissing }: ReplayAnswer): RehearsedCall {
-  return {
-    callId: id,
-    asked: clip(name, 256),
-    ...omitUndefined({ action: action?.name }),
-    args,
-    status: outcome.status,
-    ...("error" in outcome ? { code: outcome.error.code } : {}),
-    isScripted: !isMissing,
-  };
+  const code = "error" in outcome ? outcome.error.code : undefined;
+  const named = { asked: clip(name, 256), ...omitUndefined({ action: action?.name }) };
+  return { callId: id, ...named, args, status: outcome.status, ...omitUndefined({ code }), isScripted: !isMissing };
 }
 
 const missingErrors = {
-  failed: ({ name }: Action) =>
-    new QmError("not_found", `there is no recorded result of ${name} with these arguments`, {
-      hint: "This is a rehearsal: only recorded calls can be made, with the same arguments.",
-    }),
+  failed: ({ name }: Action) => {
+    const hint = "This is a rehearsal: only recorded calls can be made, with the same arguments.";
+    return new QmError("not_found", `there is no recorded result of ${name} with these arguments`, { hint });
+  },
   refused: ({ name }: Action) => new QmError("denied", `${name} may not be called with these arguments here`),
 } as const;
 

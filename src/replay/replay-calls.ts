@@ -1,7 +1,8 @@
 import { QmError } from "../core/errors.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
-import { answerCall, createReplayEnvironment, type ReplayAnswer, type ReplayEnvironment } from "./answer-call.ts";
+import type { ReplayAnswer, ReplayEnvironment, ReplayScript } from "./answer-call.ts";
+import { answerCall, createReplayEnvironment } from "./answer-call.ts";
 import { type ReplayQuery, readRecorded } from "./read-recorded.ts";
 import type { RecordedCall } from "./recorded-call.ts";
 import type { ReplayOptions, ReplayParts } from "./replay.ts";
@@ -20,20 +21,13 @@ export async function replayRecorded(
   const same = compared.filter((call) => call.same).length;
   const uncertain = compared.filter((call) => call.uncertain !== undefined).length;
   const different = compared.length - same - uncertain;
-  return {
-    session,
-    ...omitUndefined({ turn: query.turn }),
-    policyVersion: policy.version,
-    calls: compared,
-    summary: { calls: compared.length, same, different, uncertain, realCalls: 0 },
-  };
+  const summary = { calls: compared.length, same, different, uncertain, realCalls: 0 } as const;
+  const { turn } = query;
+  return { session, ...omitUndefined({ turn }), policyVersion: policy.version, calls: compared, summary };
 }
 
 /** The answer to each repeated call, by call id. */
-async function replayCalls(
-  environment: ReplayEnvironment,
-  calls: readonly RecordedCall[],
-): Promise<ReadonlyMap<string, ReplayAnswer>> {
+async function replayCalls(environment: ReplayEnvironment, calls: readonly RecordedCall[]) {
   const answers = new Map<string, ReplayAnswer>();
   const known = new Set(calls.map(({ callId }) => callId));
   // The key undefined has the calls that no other call of this replay made.
@@ -47,19 +41,17 @@ async function replayCalls(
 
   async function replayCall(recorded: RecordedCall, inside?: ActionCall["inside"]): Promise<void> {
     const { callId: id, asked: name, args, caller, via } = recorded;
-    const answered = await answerCall(
-      environment,
-      {
-        findRecorded: () => recorded,
-        filledArgs: () => recorded.filledArgs,
-        async inside(place) {
-          for (const each of byParent.get(id) ?? []) await replayCall(each, place);
-        },
-        missing: ({ name }) =>
-          new QmError("not_found", `${name} did not run when it was recorded, so its result now is not known`),
+    const script: ReplayScript = {
+      findRecorded: () => recorded,
+      filledArgs: () => recorded.filledArgs,
+      async inside(place) {
+        for (const each of byParent.get(id) ?? []) await replayCall(each, place);
       },
-      { id, name, args, caller, via, ...omitUndefined({ inside }) },
-    );
+      missing: ({ name }) =>
+        new QmError("not_found", `${name} did not run when it was recorded, so its result now is not known`),
+    };
+    const call = { id, name, args, caller, via, ...omitUndefined({ inside }) };
+    const answered = await answerCall(environment, script, call);
     answers.set(id, answered);
     if (!answered.isRun) refundSkipped(recorded);
   }

@@ -40,16 +40,8 @@ export interface ReplayOutcome {
   readonly code?: ErrorCode;
 }
 
-export type ReplayDifference =
-  | "decision"
-  | "rule"
-  | "status"
-  | "code"
-  | "another action"
-  | "definition changed"
-  | "action unknown now"
-  | "action hidden now"
-  | "not made now";
+type ActionDifference = "another action" | "definition changed" | "action unknown now" | "action hidden now";
+export type ReplayDifference = "decision" | "rule" | "status" | "code" | "not made now" | ActionDifference;
 
 export interface ReplayReport {
   readonly session: string;
@@ -58,21 +50,14 @@ export interface ReplayReport {
   readonly policyVersion: string;
   /** In the order in which they were made. */
   readonly calls: readonly ReplayedCall[];
-  readonly summary: {
-    readonly calls: number;
-    readonly same: number;
-    readonly different: number;
-    readonly uncertain: number;
-    /** A replay makes no real calls. */
-    readonly realCalls: 0;
-  };
+  /** A replay makes no real calls. */
+  readonly summary: Readonly<{ calls: number; same: number; different: number; uncertain: number; realCalls: 0 }>;
 }
 
-export function compareCall(
-  call: RecordedCall,
-  answered: ReplayAnswer | undefined,
-  { policy, exists }: { readonly policy: Policy; exists(action: string): boolean },
-): ReplayedCall {
+type Comparison = { readonly policy: Policy; exists(action: string): boolean };
+
+export function compareCall(call: RecordedCall, answered: ReplayAnswer | undefined, now: Comparison): ReplayedCall {
+  const { policy, exists } = now;
   const recorded = describeRecorded(call);
   const replayed = answered === undefined ? ({ status: "not made" } as const) : describeReplayed(answered);
   const differs: readonly ReplayDifference[] =
@@ -105,7 +90,7 @@ function findDifferences(
   { action }: ReplayAnswer,
   recorded: ReplayOutcome,
   replayed: ReplayOutcome,
-  exists: (action: string) => boolean,
+  exists: Comparison["exists"],
 ): readonly ReplayDifference[] {
   const differs: ReplayDifference[] = [];
   if (first !== undefined && action === undefined)
@@ -125,11 +110,15 @@ function findDifferences(
 
 /** Whether the redacted parts of a call can cause the differences, or can hide one under another policy. */
 function canMislead(
-  { lacks, decisions: [first] }: RecordedCall,
+  call: RecordedCall,
   { action }: ReplayAnswer,
   policy: Policy,
   differs: readonly ReplayDifference[],
-): boolean {
+) {
+  const {
+    lacks,
+    decisions: [first],
+  } = call;
   if (lacks === undefined) return false;
   if (differs.some((difference) => difference !== "definition changed")) return true;
   if (first?.policyVersion === policy.version || action === undefined) return false;

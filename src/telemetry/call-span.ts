@@ -40,21 +40,17 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
   const toContentFacts = (key: string, value: unknown): SpanFacts =>
     tracer.content ? { [key]: JSON.stringify(redact(value)) } : {};
   // The caller may have written anything, so the span is named once the action is known.
-  const span = tracer.start(
-    "execute_tool",
-    "internal",
-    {
-      "gen_ai.operation.name": "execute_tool",
-      "gen_ai.tool.name": clip(name, NAME_LIMIT),
-      "gen_ai.tool.call.id": callId,
-      "gen_ai.agent.name": caller.actor,
-      "quartermaster.via": via,
-      "quartermaster.session": caller.session,
-      "quartermaster.actor": caller.actor,
-      ...toContentFacts("gen_ai.tool.call.arguments", args),
-    },
-    parent,
-  );
+  const facts: SpanFacts = {
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.tool.name": clip(name, NAME_LIMIT),
+    "gen_ai.tool.call.id": callId,
+    "gen_ai.agent.name": caller.actor,
+    "quartermaster.via": via,
+    "quartermaster.session": caller.session,
+    "quartermaster.actor": caller.actor,
+    ...toContentFacts("gen_ai.tool.call.arguments", args),
+  };
+  const span = tracer.start("execute_tool", "internal", facts, parent);
   let tool: SpanFacts | undefined;
 
   function setTool(action: ActionName): SpanFacts {

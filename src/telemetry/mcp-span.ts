@@ -30,7 +30,6 @@ export interface McpSpan {
 
 const silentSpan: McpSpan = { carrier: () => ({}), sent() {}, answered() {}, failed() {} };
 const NAME_LIMIT = 128;
-const URI_LIMIT = 1024;
 /** Errors of the caller, which do not fail a server's span. */
 const CALLER_ERROR_CODES: ReadonlySet<number | string> = new Set([-32700, -32600, -32601, -32602, -32002]);
 const NO_SUCH_TARGET = -32602;
@@ -47,18 +46,14 @@ export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedR
   };
   const target = readTarget(method, params);
   const [named] = Object.values(target);
-  const span = tracer.start(
-    named === undefined ? method : `${method} ${named}`,
-    side,
-    {
-      ...operation,
-      ...target,
-      "mcp.session.id": session,
-      "mcp.resource.uri": readUri(params),
-      "jsonrpc.request.id": id === undefined ? undefined : clip(String(id), NAME_LIMIT),
-    },
-    parent,
-  );
+  const facts: SpanFacts = {
+    ...operation,
+    ...target,
+    "mcp.session.id": session,
+    "mcp.resource.uri": readUri(params),
+    "jsonrpc.request.id": id === undefined ? undefined : clip(String(id), NAME_LIMIT),
+  };
+  const span = tracer.start(named === undefined ? method : `${method} ${named}`, side, facts, parent);
 
   function end(facts: SpanFacts, isTarget = true): void {
     const all = { ...operation, ...(isTarget ? target : {}), ...facts };
@@ -97,7 +92,6 @@ function readTarget(method: string, params: unknown): Readonly<Record<string, st
 function readUri(params: unknown): string | undefined {
   const uri = isRecord(params) ? params.uri : undefined;
   if (typeof uri !== "string") return undefined;
-  return clip(uri, URI_LIMIT)
-    .replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, "$1")
-    .replace(/[?#].*$/s, "");
+  const anonymous = clip(uri, 1024).replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, "$1");
+  return anonymous.replace(/[?#].*$/s, "");
 }

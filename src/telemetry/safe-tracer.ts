@@ -5,34 +5,29 @@ export function createSafeTracer(tracer: Tracer): Tracer {
   if (tracer === silentTracer) return tracer;
   return {
     content: tracer.content,
-    start: (name, kind, facts, parent) =>
-      attempt(
-        () => createSafeSpan(tracer.start(name, kind, facts, parent)),
-        () => silentTracer.start(name, kind, facts),
-      ),
-    took: (metric, seconds, facts) => ignoreErrors(() => tracer.took(metric, seconds, facts)),
+    start(name, kind, facts, parent) {
+      const span = attempt(() => createSafeSpan(tracer.start(name, kind, facts, parent)));
+      return span ?? silentTracer.start(name, kind, facts);
+    },
+    took: (metric, seconds, facts) => attempt(() => tracer.took(metric, seconds, facts)),
   };
 }
 
 function createSafeSpan(span: Span): Span {
   return {
-    set: (facts) => ignoreErrors(() => span.set(facts)),
-    rename: (name) => ignoreErrors(() => span.rename(name)),
-    fail: (type, message) => ignoreErrors(() => span.fail(type, message)),
-    carrier: () =>
-      attempt(
-        () => span.carrier(),
-        () => ({}),
-      ),
+    set: (facts) => attempt(() => span.set(facts)),
+    rename: (name) => attempt(() => span.rename(name)),
+    fail: (type, message) => attempt(() => span.fail(type, message)),
+    carrier: () => attempt(() => span.carrier()) ?? {},
     within: (work) => runWithin(span, work),
-    end: () => ignoreErrors(() => span.end()),
+    end: () => attempt(() => span.end()),
   };
 }
 
 /** Runs the work once, and returns or throws as it does, even if the span throws before or after it. */
 function runWithin<T>(span: Span, work: () => T): T {
   let result: (() => T) | undefined;
-  ignoreErrors(() =>
+  attempt(() =>
     span.within(() => {
       result = capture(work);
     }),
@@ -52,14 +47,10 @@ function capture<T>(work: () => T): () => T {
   }
 }
 
-function attempt<T>(work: () => T, otherwise: () => T): T {
+function attempt<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch {
-    return otherwise();
+    return undefined;
   }
-}
-
-function ignoreErrors(work: () => void): void {
-  attempt(work, () => {});
 }

@@ -3,7 +3,6 @@ import { dirname } from "node:path";
 import { systemRuntime } from "../../app/system-runtime.ts";
 import { loadConfig } from "../../config/config-file.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
-import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { clients, getClientDefinition } from "../../mcp/clients/clients.ts";
@@ -17,9 +16,11 @@ import {
   planDisconnect,
 } from "../../mcp/clients/connect.ts";
 import { putEntry } from "../../mcp/clients/edit-entry.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import { requireYes } from "../approver.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { createUsageError } from "../exit-codes.ts";
 import {
   buildGatewayEntry,
   detectClientEnvironment,
@@ -30,29 +31,22 @@ import {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
-export async function runConnect(context: CommandContext, clientName: string, options: ConnectOptions): Promise<void> {
+export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
   const { name } = options;
   const client = getClientDefinition(clientName);
   if (!NAME.test(name))
-    throw new QmError("invalid_arguments", `${quoteName(name)} is not a valid server name`, {
-      hint: "Use letters, digits, - and _.",
-    });
-  const request: ClientConnectRequest = {
-    client,
-    scope: options.project ? "project" : "user",
-    name,
-    around: detectClientEnvironment(context.io),
-    own: await loadOwnAddresses(context),
-  };
-  if (options.undo) return applyConnection(context, await planDisconnect(request), request, options, undefined);
-  const made = await withWorkspace(context, "ledger", (workspace) =>
-    buildGatewayEntry(context, workspace, client, options),
-  );
+    throw createUsageError(`${quoteName(name)} is not a valid server name`, "Use letters, digits, - and _.");
+  const around = detectClientEnvironment(context.io);
+  const own = await loadOwnAddresses(context);
+  const request: ClientConnectRequest = { client, scope: options.project ? "project" : "user", name, around, own };
+  if (options.undo) return applyConnection(context, await planDisconnect(request), request, options);
+  const build = (workspace: Workspace) => buildGatewayEntry(context, workspace, client, options);
+  const made = await withWorkspace(context, "ledger", build);
   if (options.print) return printEntry(context, request, made);
   return applyConnection(context, await planConnect(request, made.entry), request, options, made);
 }
 
-export async function runClientsList(context: CommandContext): Promise<void> {
+export async function runClientsList(context: Context): Promise<void> {
   const { io, out } = context;
   const around = detectClientEnvironment(io);
   const own = await loadOwnAddresses(context);
@@ -83,34 +77,31 @@ export async function runClientsList(context: CommandContext): Promise<void> {
       ];
     }),
   );
-  out.line();
-  out.line(out.dim("`qm connect <client>` connects one, `qm import` imports their servers."));
+  out.line("", out.dim("`qm connect <client>` connects one, `qm import` imports their servers."));
 }
 
 /** An invalid configuration must prevent neither the list nor an undo. */
-async function loadOwnAddresses({ io, globals }: CommandContext) {
+async function loadOwnAddresses({ io, globals }: Context) {
   const loaded = await loadConfig(globals.config, { cwd: io.cwd }).catch(() => undefined);
   return getGatewayAddresses(loaded?.config.gateway);
 }
 
-async function printEntry({ out }: CommandContext, request: ClientConnectRequest, made: GatewayEntry): Promise<void> {
+async function printEntry({ out }: Context, request: ClientConnectRequest, made: GatewayEntry): Promise<void> {
   const { client, name } = request;
   const { path, keys } = await chooseClientFile(request);
   const { text } = putEntry("", { format: client.format, keys, name }, made.entry);
-  out.answer(
-    { client: client.name, path, name, entry: maskEntry(made) },
-    escapeUnsafe(maskToken(text, made.token)).trimEnd(),
-  );
+  const masked = escapeUnsafe(maskToken(text, made.token)).trimEnd();
+  out.answer({ client: client.name, path, name, entry: maskEntry(made) }, masked);
   if (!out.isJson) out.note(`For ${path}`);
 }
 
 async function applyConnection(
-  context: CommandContext,
+  context: Context,
   change: FileChange,
   { client, name }: ClientConnectRequest,
   { undo = false, dryRun = false, yes = false, project = false, http }: ConnectOptions,
-  made: GatewayEntry | undefined,
-): Promise<void> {
+  made?: GatewayEntry,
+) {
   const { out } = context;
   const { path } = change;
   const token = made?.token;

@@ -12,7 +12,7 @@ import { getGatewayProfile, loadOrCreateToken } from "../../mcp/gateway/profiles
 import { getTokenPath } from "../../workspace/state-paths.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
-import type { CommandContext, Io } from "../context.ts";
+import type { Context, Io } from "../context.ts";
 
 /** The built program that a client starts. */
 export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
@@ -21,9 +21,8 @@ export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
 export function detectClientEnvironment({ cwd, env, platform }: Io): ClientEnvironment {
   const home = platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
   if (home) return { home, cwd, env, platform };
-  throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", {
-    hint: `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`,
-  });
+  const hint = `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`;
+  throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", { hint });
 }
 
 /** The URL of `qm serve` for a client on this machine. */
@@ -45,17 +44,15 @@ export interface GatewayEntry {
 }
 
 export async function buildGatewayEntry(
-  { io, out }: CommandContext,
+  { io, out }: Context,
   workspace: Workspace,
   client: ClientDefinition,
   options: ConnectOptions,
 ): Promise<GatewayEntry> {
   const { configPath, config } = workspace;
   const { profile, http = false } = options;
-  if (configPath === undefined)
-    throw new QmError("invalid_config", "there is no quartermaster.yaml for the client to use", {
-      hint: "Run `qm init` to write one, or give one with --config.",
-    });
+  const hint = "Run `qm init` to write one, or give one with --config.";
+  if (configPath === undefined) throw createConfigError("there is no quartermaster.yaml for the client to use", hint);
   if (profile !== undefined) getGatewayProfile(config, profile);
   if (http && client.gateway.http !== undefined) {
     const { authorization, token } = await buildAuthorization(workspace, client, options);
@@ -83,7 +80,7 @@ async function buildAuthorization(
   { config, storePath, fill }: Workspace,
   client: ClientDefinition,
   { profile = "default", project = false, dryRun = false, print = false }: ConnectOptions,
-): Promise<{ readonly authorization: string; readonly token?: string }> {
+) {
   const key = `gateway.profiles.${profile}.token`;
   if (config.gateway.port === 0)
     throw new QmError("invalid_config", "gateway.port is 0, so the URL changes with every start", {
@@ -91,22 +88,27 @@ async function buildAuthorization(
     });
   const reference = getOwn(config.gateway.profiles, profile)?.token;
   if (reference === undefined && profile !== "default")
-    throw new QmError("invalid_config", `the profile ${profile} has no token`, {
-      hint: `Add one to the configuration: ${key}: \${env:QM_TOKEN}.`,
-    });
+    throw createConfigError(
+      `the profile ${profile} has no token`,
+      `Add one to the configuration: ${key}: \${env:QM_TOKEN}.`,
+    );
   const [variable] = reference === undefined ? [] : listVariables(reference);
   if (variable !== undefined && !variable.startsWith(SECRET_PREFIX) && client.gateway.variable !== undefined)
-    return { authorization: `Bearer ${client.gateway.variable(variable)}` };
-  if (project)
-    throw new QmError("denied", "the plain token would be in a file of the project, where others can read it", {
-      hint:
-        client.gateway.variable === undefined
-          ? `${client.title} supports no variables in its file: leave out --http or --project.`
-          : `Set ${key} to \${env:NAME}, or leave out --http.`,
-    });
+    return { authorization: `Bearer ${client.gateway.variable(variable)}`, token: undefined };
+  if (project) {
+    const hint = client.gateway.variable
+      ? `Set ${key} to \${env:NAME}, or leave out --http.`
+      : `${client.title} supports no variables in its file: leave out --http or --project.`;
+    const message = "the plain token would be in a file of the project, where others can read it";
+    throw new QmError("denied", message, { hint });
+  }
   const path = getTokenPath(storePath);
   // --dry-run and --print do not create the token that `qm serve` creates at its first start.
   const isPreview = (dryRun || print) && !existsSync(path);
   const token = reference !== undefined ? fill(reference, key) : isPreview ? "<token>" : await loadOrCreateToken(path);
   return { authorization: `Bearer ${token}`, token };
+}
+
+function createConfigError(message: string, hint: string): QmError {
+  return new QmError("invalid_config", message, { hint });
 }

@@ -26,12 +26,15 @@ import type { SecretStore } from "../../mcp/secret-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { identifyApprover, requireApproval } from "../approver.ts";
 import type { ImportOptions } from "../commands/clients.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { detectClientEnvironment, getGatewayAddresses } from "./gateway-entry.ts";
 
+type Names = readonly string[];
+type ServerLists = readonly ClientServerList[];
+
 /** `qm import`: preview, question, secrets, configuration, in this order. */
-export async function runImport(context: CommandContext, clients: readonly string[], options: ImportOptions) {
+export async function runImport(context: Context, clients: Names, options: ImportOptions) {
   const { found } = await readClients({ ...detectClientEnvironment(context.io), only: clients });
   requireKnownNames(found, options);
   if (found.some(({ problems }) => problems.length > 0)) context.end(exitCodes.failed);
@@ -68,22 +71,17 @@ export async function runImport(context: CommandContext, clients: readonly strin
 }
 
 /** A misspelt name must not pass for an import with nothing to do. */
-function requireKnownNames(found: readonly ClientServerList[], { only = [] }: ImportOptions): void {
+function requireKnownNames(found: ServerLists, { only = [] }: ImportOptions): void {
   const names = found.flatMap(({ servers }) => servers.map(({ name }) => name));
   const missing = only.find((name) => !names.some((each) => each === name || normalizeServerName(each) === name));
   if (missing === undefined) return;
-  throw new QmError("not_found", `no client has a server called ${quoteName(missing)}${didYouMean(missing, names)}`, {
-    hint: "Run `qm import --dry-run` to see their servers.",
-  });
+  const message = `no client has a server called ${quoteName(missing)}${didYouMean(missing, names)}`;
+  throw new QmError("not_found", message, { hint: "Run `qm import --dry-run` to see their servers." });
 }
 
-function planServers(
-  { io }: CommandContext,
-  { config, secrets }: Workspace,
-  path: string,
-  found: readonly ClientServerList[],
-  { project = false, only }: ImportOptions,
-): Promise<ImportPlan> {
+function planServers({ io }: Context, workspace: Workspace, path: string, found: ServerLists, options: ImportOptions) {
+  const { config, secrets } = workspace;
+  const { project = false, only } = options;
   return planImport(found, {
     configured: config.servers,
     own: getGatewayAddresses(config.gateway),
@@ -101,13 +99,7 @@ function planServers(
   });
 }
 
-function printImportPlan(
-  { out }: CommandContext,
-  path: string,
-  plan: ImportPlan,
-  found: readonly ClientServerList[],
-  clients: readonly string[],
-): void {
+function printImportPlan({ out }: Context, path: string, plan: ImportPlan, found: ServerLists, clients: Names): void {
   for (const name of clients) {
     const lists = found.filter(({ client }) => client.name === name);
     if (lists.every(({ servers, problems }) => servers.length === 0 && problems.length === 0))
@@ -118,18 +110,19 @@ function printImportPlan(
   if (plan.servers.length > 0) out.line(`${formatCount(plan.servers.length, "server")} for ${escapeUnsafe(path)}:`);
   for (const server of plan.servers) {
     const source = `from ${getClientDefinition(server.client).title}, ${toOneLine(server.path)}`;
-    out.line();
-    out.line(`${out.bold(server.name)}  ${out.dim(source)}`);
+    out.line("", `${out.bold(server.name)}  ${out.dim(source)}`);
     // Not a table, which would cut the text that the person is asked about.
     for (const [what, text] of listServerFacts(server)) out.line(`  ${what.padEnd(8)}  ${toVisibleLine(text)}`);
     for (const warning of listCharacterWarnings(JSON.stringify(server.entry)))
       out.line(`  careful   it ${escapeUnsafe(warning)}`);
   }
   if (plan.skipped.length > 0) {
-    out.line();
-    out.line("Left out:");
-    const rows = plan.skipped.map(({ called, client, why }) => [called, client, why]);
-    out.table(["server", "client", "why"], rows, 2);
+    out.line("", "Left out:");
+    out.table(
+      ["server", "client", "why"],
+      plan.skipped.map(({ called, client, why }) => [called, client, why]),
+      2,
+    );
   }
   for (const { client, path, problems } of found)
     for (const problem of problems) out.note(`qm: warning: ${client.title}: ${toOneLine(path)}: ${toOneLine(problem)}`);
@@ -146,8 +139,8 @@ function listServerFacts({ entry, secrets, notes }: PlannedServer): readonly (re
     ...Object.entries(env).flatMap(([name, value]) => row("variable", `${name}=${value}`)),
     ...Object.entries(headers).flatMap(([name, value]) => row("header", `${name}: ${value}`)),
     ...row("enabled", enabled === false ? "no, it is switched off in the client" : undefined),
-    ...secrets.flatMap(({ name, where }) =>
-      row("secret", `${name}, in plain text in ${where}, goes to the secret store`),
+    ...secrets.flatMap(({ name, where: at }) =>
+      row("secret", `${name}, in plain text in ${at}, goes to the secret store`),
     ),
     ...notes.flatMap((note) => row("note", note)),
   ];
@@ -163,11 +156,7 @@ function maskPlannedServers({ servers }: ImportPlan) {
 }
 
 /** Secrets first: unused secrets do less harm than a configuration without its secrets. */
-async function writeServers(
-  path: string,
-  servers: readonly PlannedServer[],
-  store: SecretStore,
-): Promise<string | undefined> {
+async function writeServers(path: string, servers: readonly PlannedServer[], store: SecretStore) {
   const stored: string[] = [];
   try {
     for (const { name, value } of servers.flatMap(({ secrets }) => secrets)) {
@@ -175,10 +164,8 @@ async function writeServers(
       await store.set(name, value);
       stored.push(name);
     }
-    const entries = Object.fromEntries(
-      servers.map(({ name, entry, client }) => [name, { ...entry, source: `imported from ${client}` }]),
-    );
-    return (await addConfiguredServers(path, entries, systemRuntime)).backup;
+    const entries = servers.map(({ name, entry, client }) => [name, { ...entry, source: `imported from ${client}` }]);
+    return (await addConfiguredServers(path, Object.fromEntries(entries), systemRuntime)).backup;
   } catch (thrown) {
     for (const name of stored) await store.delete(name);
     throw thrown;

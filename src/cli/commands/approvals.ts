@@ -1,33 +1,35 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import type { Workspace, WorkspacePurpose } from "../../workspace/workspace.ts";
-import { type CommandContext, reportNotFound, withWorkspace } from "../context.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import type { WorkspacePurpose } from "../../workspace/workspace.ts";
+import { type Arguments, type Context, inWorkspace, reportNotFound, type Work } from "../context.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import type { AnswerOptions } from "./approvals/answer.ts";
-import type { LinkOptions } from "./approvals/link.ts";
-import type { ApprovalsListOptions, ApprovalsShowOptions } from "./approvals/list.ts";
 
 const ID = "its id, or at least the first 6 characters of it";
+const loadAnswer = async () => (await import("./approvals/answer.ts")).runApprovalsAnswer;
+const loadRun = async () => (await import("./approvals/answer.ts")).runApprovalsRun;
+const loadLink = async () => (await import("./approvals/link.ts")).runApprovalsLink;
+const loadList = async () => (await import("./approvals/list.ts")).runApprovalsList;
+const loadShow = async () => (await import("./approvals/list.ts")).runApprovalsShow;
+const loadWatch = async () => (await import("./approvals/list.ts")).runApprovalsWatch;
 
-const loadAnswer = () => import("./approvals/answer.ts");
-const loadLink = () => import("./approvals/link.ts");
-const loadList = () => import("./approvals/list.ts");
-
-export function addApprovalsCommand(program: Command, context: CommandContext): void {
+export function addApprovalsCommand(program: Command, context: Context): void {
   const approvals = program
     .command("approvals")
     .helpCommand(false)
     .summary("list and answer calls that wait for approval")
     .description("List the calls that wait for approval, and answer them. The first answer counts.")
     .addHelpText(
-      "after",
-      formatExamples("qm approvals list", "qm approvals show 0198c0de-1a2b", "qm approvals approve 0198c0de-1a2b"),
+      ...examples("qm approvals list", "qm approvals show 0198c0de-1a2b", "qm approvals approve 0198c0de-1a2b"),
     );
-  const run = (purpose: WorkspacePurpose, work: (workspace: Workspace) => Promise<void>) =>
-    reportNotFound(context, async () =>
-      // Opening for calls would create a store.
-      withWorkspace(context, purpose === "ledger" || (await hasStore(context)) ? purpose : "ledger", work),
-    );
+  const run =
+    <Args extends Arguments>(purpose: WorkspacePurpose, load: () => Promise<Work<Args>>) =>
+    (...args: Args) =>
+      reportNotFound(context, async () => {
+        // Opening for calls would create a store.
+        const actual = purpose === "ledger" || (await hasStore(context)) ? purpose : "ledger";
+        return inWorkspace(context, actual, await load())(...args);
+      });
 
   approvals
     .command("list")
@@ -40,10 +42,8 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--all", "show all states")
     .option("--action <name>", "only calls of this action")
     .option("--limit <n>", "show at most N", createWholeNumberParser(1, 10_000), 100)
-    .addHelpText("after", formatExamples("qm approvals list", "qm approvals list --state done,interrupted --json"))
-    .action((options: ApprovalsListOptions) =>
-      run("ledger", async (workspace) => (await loadList()).runApprovalsList(context, workspace, options)),
-    );
+    .addHelpText(...examples("qm approvals list", "qm approvals list --state done,interrupted --json"))
+    .action(run("ledger", loadList));
 
   approvals
     .command("show")
@@ -52,10 +52,8 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--full", "do not cut long arguments")
     .option("--reveal", "show masked secrets; needs a terminal or an approver's token, and is recorded")
     .option("--as <name>", "reveal as this approver, one of approvals.approvers (default: you)")
-    .addHelpText("after", formatExamples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
-    .action((id: string, options: ApprovalsShowOptions) =>
-      run("ledger", async (workspace) => (await loadList()).runApprovalsShow(context, workspace, id, options)),
-    );
+    .addHelpText(...examples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
+    .action(run("ledger", loadShow));
 
   approvals
     .command("approve")
@@ -68,11 +66,9 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--as <name>", "approve as this approver, one of approvals.approvers (default: you)")
     .option("--no-run", "leave running it to another process")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
-    .addHelpText("after", formatExamples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
+    .addHelpText(...examples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
     .action((id: string, options: AnswerOptions) =>
-      run(options.run === false ? "ledger" : "calls", async (workspace) =>
-        (await loadAnswer()).runApprovalsAnswer(context, workspace, "approved", id, options),
-      ),
+      run(options.run === false ? "ledger" : "calls", loadAnswer)(id, options, "approved"),
     );
 
   approvals
@@ -83,27 +79,21 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--reason <text>", "the reason; recorded and shown to the caller")
     .option("--as <name>", "deny as this approver, one of approvals.approvers (default: you)")
     .option("-y, --yes", "do not ask")
-    .addHelpText("after", formatExamples("qm approvals deny 0198c0de-1a2b --reason 'not on a Friday'"))
-    .action((id: string, options: AnswerOptions) =>
-      run("ledger", async (workspace) =>
-        (await loadAnswer()).runApprovalsAnswer(context, workspace, "denied", id, options),
-      ),
-    );
+    .addHelpText(...examples("qm approvals deny 0198c0de-1a2b --reason 'not on a Friday'"))
+    .action((id: string, options: AnswerOptions) => run("ledger", loadAnswer)(id, options, "denied"));
 
   approvals
     .command("watch")
     .summary("show every change until Ctrl-C")
     .description("Show the waiting calls and every change, one per line, until Ctrl-C; with --json one object each.")
-    .action(async () => (await loadList()).runApprovalsWatch(context));
+    .action(async () => (await loadWatch())(context));
 
   approvals
     .command("run")
     .summary("run approved calls that have not run yet")
     .description("Run approved calls that no other process has run: one, or all. Exits with 1 if one of them fails.")
     .argument("[id]", ID)
-    .action((id: string | undefined) =>
-      run("calls", async (workspace) => (await loadAnswer()).runApprovalsRun(context, workspace, id)),
-    );
+    .action(run("calls", loadRun));
 
   approvals
     .command("link")
@@ -114,13 +104,11 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .argument("<id>", ID)
     .requiredOption("--for <name>", "the person who answers; one of approvals.approvers, if any are configured")
     .option("--expires <time>", "how long the link is valid: 30m, 8h; at most as long as the approval itself", "1h")
-    .addHelpText("after", formatExamples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
-    .action((id: string, options: LinkOptions) =>
-      run("ledger", async (workspace) => (await loadLink()).runApprovalsLink(context, workspace, id, options)),
-    );
+    .addHelpText(...examples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
+    .action(run("ledger", loadLink));
 }
 
-async function hasStore({ io: { cwd, env }, globals }: CommandContext): Promise<boolean> {
+async function hasStore({ io: { cwd, env }, globals }: Context): Promise<boolean> {
   const { loadConfig } = await import("../../config/config-file.ts");
   const { CALL_VARIABLES, compileCondition } = await import("../../core/expression.ts");
   const { resolveStorePath } = await import("../../workspace/workspace.ts");

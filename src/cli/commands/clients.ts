@@ -1,16 +1,11 @@
 import type { Command } from "commander";
 import { QmError } from "../../core/errors.ts";
-import type { CommandContext } from "../context.ts";
-import { formatExamples } from "../option-parsers.ts";
+import type { Context } from "../context.ts";
+import { examples } from "../option-parsers.ts";
 
-export interface ImportOptions {
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-  readonly project?: boolean;
-  readonly only?: readonly string[];
-}
+export type ImportOptions = Readonly<{ dryRun?: boolean; yes?: boolean; project?: boolean; only?: readonly string[] }>;
 
-export function addImportCommand(program: Command, context: CommandContext): void {
+export function addImportCommand(program: Command, context: Context): void {
   program
     .command("import")
     .summary("import the MCP servers of other clients")
@@ -23,8 +18,7 @@ export function addImportCommand(program: Command, context: CommandContext): voi
     .option("--project", "also read files of this project, which other people may have written")
     .option("--only <name...>", "only servers with these names")
     .addHelpText(
-      "after",
-      formatExamples("qm import --dry-run", "qm import cursor vscode", "qm import claude-code --project --only github"),
+      ...examples("qm import --dry-run", "qm import cursor vscode", "qm import claude-code --project --only github"),
     )
     .action(async (clients: readonly string[], options: ImportOptions) => {
       const { runImport } = await import("../clients/import.ts");
@@ -32,18 +26,10 @@ export function addImportCommand(program: Command, context: CommandContext): voi
     });
 }
 
-export interface ConnectOptions {
-  readonly profile?: string;
-  readonly http?: boolean;
-  readonly project?: boolean;
-  readonly name: string;
-  readonly undo?: boolean;
-  readonly print?: boolean;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
+type ConnectFlag = "http" | "project" | "undo" | "print" | "dryRun" | "yes";
+export type ConnectOptions = Readonly<{ name: string; profile?: string } & { [Flag in ConnectFlag]?: boolean }>;
 
-export function addConnectCommand(program: Command, context: CommandContext): void {
+export function addConnectCommand(program: Command, context: Context): void {
   program
     .command("connect")
     .summary("add Quartermaster to the MCP servers of a client")
@@ -60,13 +46,11 @@ export function addConnectCommand(program: Command, context: CommandContext): vo
     .option("--dry-run", "show the change, and stop")
     .option("-y, --yes", "do not ask")
     .addHelpText(
-      "after",
-      formatExamples("qm connect", "qm connect claude-code", "qm connect cursor --dry-run", "qm connect cursor --undo"),
+      ...examples("qm connect", "qm connect claude-code", "qm connect cursor --dry-run", "qm connect cursor --undo"),
     )
     .action(async (client: string | undefined, options: ConnectOptions) => {
-      const option = (["undo", "print", "http", "project", "profile"] as const).find(
-        (key) => options[key] !== undefined,
-      );
+      const flags = ["undo", "print", "http", "project", "profile"] as const;
+      const option = flags.find((key) => options[key] !== undefined);
       if (client === undefined && option !== undefined)
         throw new QmError("invalid_arguments", `--${option} needs a client`, {
           hint: `\`qm connect\` lists them. For example: \`qm connect cursor --${option}\`.`,

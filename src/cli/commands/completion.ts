@@ -1,11 +1,11 @@
 import { Argument, type Command } from "commander";
 import { toOneLine } from "../../core/display-text.ts";
 import { completionShells, findCompletions } from "../completion/candidates.ts";
-import type { CommandContext } from "../context.ts";
-import { formatExamples } from "../option-parsers.ts";
+import type { Context } from "../context.ts";
+import { examples } from "../option-parsers.ts";
 
 /** Called by the completion scripts. On an error it prints nothing: a shell prompt is no place for errors. */
-export function addCompleteCommand(program: Command, context: CommandContext): void {
+export function addCompleteCommand(program: Command, context: Context): void {
   program
     .command("complete", { hidden: true })
     .description("Print the words that could come next, for completion scripts.")
@@ -68,15 +68,14 @@ complete -c qm -f -a '(__qm_complete)'
 `,
 };
 
-export function addCompletionCommand(program: Command, context: CommandContext): void {
+export function addCompletionCommand(program: Command, context: Context): void {
   program
     .command("completion")
     .summary("print a completion script for your shell")
     .description("Print a script that completes commands, options, actions, categories and sessions.")
     .addArgument(new Argument("<shell>", "your shell").choices(completionShells))
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "source <(qm completion bash)        # in ~/.bashrc",
         "source <(qm completion zsh)         # in ~/.zshrc, after compinit",
         "qm completion fish | source         # in ~/.config/fish/config.fish",

@@ -4,19 +4,19 @@ import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import type { Explanation } from "../../index.ts";
 import type { ActionDescription } from "../../surface/universal/browse-actions.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 import { safeJson } from "../terminal-text.ts";
 
-export function addDescribeCommand(program: Command, context: CommandContext): void {
+export function addDescribeCommand(program: Command, context: Context): void {
   program
     .command("describe")
     .summary("show one action: arguments, effect, examples")
     .description("Show everything a caller may know about one action.")
     .argument("<action>", "its name, as in `qm list`")
-    .addHelpText("after", formatExamples("qm describe file__read", "qm describe file__read --json"))
+    .addHelpText(...examples("qm describe file__read", "qm describe file__read --json"))
     .action(async (action: string) => {
       await requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster }) => {
@@ -27,13 +27,13 @@ export function addDescribeCommand(program: Command, context: CommandContext): v
     });
 }
 
-export function addExplainCommand(program: Command, context: CommandContext): void {
+export function addExplainCommand(program: Command, context: Context): void {
   program
     .command("explain")
     .summary("show why a caller may or may not use an action")
     .description("Show what each policy layer says about an action, and what to change in the configuration.")
     .argument("<action>", "its full name, visible to the caller or not")
-    .addHelpText("after", formatExamples("qm explain file__write", "qm explain file__write --actor reviewer"))
+    .addHelpText(...examples("qm explain file__write", "qm explain file__write --actor reviewer"))
     .action(async (action: string) => {
       await requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
@@ -54,12 +54,9 @@ async function requireCatalogName(name: string): Promise<void> {
   });
 }
 
-function showDescription(
-  out: CommandOutput,
-  { qualified_name, description, input_schema, examples, metadata }: ActionDescription,
-): void {
-  out.line(out.bold(toOneLine(qualified_name)));
-  out.line(escapeUnsafe(description));
+function showDescription(out: CommandOutput, action: ActionDescription): void {
+  const { qualified_name, description, input_schema, examples, metadata } = action;
+  out.line(out.bold(toOneLine(qualified_name)), escapeUnsafe(description));
   out.line();
   showArguments(out, input_schema);
   const { purity, idempotent, approval, tags, canonical_default } = metadata;
@@ -73,8 +70,7 @@ function showDescription(
     ],
   );
   if (examples.length > 0) {
-    out.line();
-    out.line(out.bold("Examples"));
+    out.line("", out.bold("Examples"));
   }
   for (const { args, description: about } of examples) {
     const comment = about === undefined ? "" : out.dim(`   # ${toOneLine(about)}`);
@@ -131,9 +127,8 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
 function formatVerdict(out: CommandOutput, { visible, decision }: Explanation): string {
   if (!visible) return out.bad("hidden, as if it did not exist");
   if (decision === "allow") return out.good("allowed");
-  return decision === "ask"
-    ? out.warn("visible, but a person must agree to each call")
-    : out.bad("visible, but denied");
+  if (decision === "ask") return out.warn("visible, but a person must agree to each call");
+  return out.bad("visible, but denied");
 }
 
 const CHECKED_PER_CALL = "rules about arguments, budgets and approval conditions";
@@ -157,27 +152,23 @@ type Layer = Explanation["layers"][number]["layer"];
 
 function suggestChange(layer: Layer, rule: string, action: string, actor: string): string {
   const quoted = JSON.stringify(action);
-  switch (layer) {
-    case "tool-policy": {
-      const denied = /denied: (.*)$/.exec(rule)?.[1];
-      if (denied !== undefined) return `take ${JSON.stringify(denied)} out of policy.denied`;
-      const tag = /require_tags: (.*)$/.exec(rule)?.[1];
-      if (tag === undefined) return `add ${quoted} to policy.allowed`;
-      return `the action has no tag ${JSON.stringify(tag)}: take that out of policy.require_tags`;
-    }
-    case "gates":
-      return `satisfy the gate (${rule})`;
-    case "tag-rules":
-      return `change or remove the rule ${JSON.stringify(rule)} of policy.rules`;
-    case "visibility":
-      return "change the visibility policy of the host program";
-    case "actor":
-      return rule.startsWith("no actor")
-        ? `add the actor: actors.${actor}, with tools: [${quoted}]`
-        : `add ${quoted} to actors.${actor}.tools`;
-    case "budget":
-      return `raise policy.budgets.${rule}`;
-    case "approval":
-      return "the action itself requires approval: change where it is registered";
-  }
+  const changes: Readonly<Record<Layer, string>> = {
+    "tool-policy": suggestToolPolicyChange(rule, quoted),
+    gates: `satisfy the gate (${rule})`,
+    "tag-rules": `change or remove the rule ${JSON.stringify(rule)} of policy.rules`,
+    visibility: "change the visibility policy of the host program",
+    actor: rule.startsWith("no actor")
+      ? `add the actor: actors.${actor}, with tools: [${quoted}]`
+      : `add ${quoted} to actors.${actor}.tools`,
+    budget: `raise policy.budgets.${rule}`,
+    approval: "the action itself requires approval: change where it is registered",
+  };
+  return changes[layer];
+}
+
+function suggestToolPolicyChange(rule: string, quoted: string): string {
+  const [, list, entry = ""] = /(denied|require_tags): (.*)$/.exec(rule) ?? [];
+  if (list === undefined) return `add ${quoted} to policy.allowed`;
+  if (list === "denied") return `take ${JSON.stringify(entry)} out of policy.denied`;
+  return `the action has no tag ${JSON.stringify(entry)}: take that out of policy.require_tags`;
 }

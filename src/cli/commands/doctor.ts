@@ -1,20 +1,20 @@
 import type { Command } from "commander";
 import { escapeUnsafe, formatCount } from "../../core/display-text.ts";
-import type { CommandContext } from "../context.ts";
+import type { Context } from "../context.ts";
 import type { DoctorCheck } from "../doctor/environment-checks.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 
-export function addDoctorCommand(program: Command, context: CommandContext): void {
+export function addDoctorCommand(program: Command, context: Context): void {
   program
     .command("doctor")
     .summary("check this machine, the configuration and the store")
     .description("Check everything a call depends on. Changes nothing; exits with 1 when a check fails.")
-    .addHelpText("after", formatExamples("qm doctor", "qm doctor --config staging.yaml --json"))
+    .addHelpText(...examples("qm doctor", "qm doctor --config staging.yaml --json"))
     .action(() => runDoctor(context));
 }
 
-async function runDoctor(context: CommandContext): Promise<void> {
+async function runDoctor(context: Context): Promise<void> {
   const { out } = context;
   const checks = await runChecks(context);
   const failed = checks.filter(({ status }) => status === "fail").length;
@@ -27,9 +27,8 @@ async function runDoctor(context: CommandContext): Promise<void> {
     out.line(`${paint[status](status.padEnd(4))}  ${about.padEnd(8)}  ${indentText(message)}`);
     if (todo !== undefined) out.line(`${INDENT}${indentText(todo)}`);
   }
-  out.line();
-  if (failed + warned === 0) out.line("All checks passed.");
-  else out.line(`${formatCount(failed, "failure")}, ${formatCount(warned, "warning")}.`);
+  const amounts = `${formatCount(failed, "failure")}, ${formatCount(warned, "warning")}.`;
+  out.line("", failed + warned === 0 ? "All checks passed." : amounts);
 }
 
 const INDENT = " ".repeat(16);
@@ -38,7 +37,7 @@ function indentText(text: string): string {
   return escapeUnsafe(text).replaceAll("\n", `\n${INDENT}`);
 }
 
-async function runChecks({ io, globals }: CommandContext): Promise<readonly DoctorCheck[]> {
+async function runChecks({ io, globals }: Context): Promise<readonly DoctorCheck[]> {
   const environment = await import("../doctor/environment-checks.ts");
   const { checkCatalog } = await import("../doctor/catalog-checks.ts");
   const options = { cwd: io.cwd, env: io.env, configPath: globals.config };

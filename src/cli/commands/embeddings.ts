@@ -1,12 +1,14 @@
 import type { Command } from "commander";
-import type { Embeddings } from "../../app/discovery.ts";
 import { escapeUnsafe, formatCount } from "../../core/display-text.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { type Context, inWorkspace, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 import { showCount } from "../terminal.ts";
 
-export function addEmbeddingsCommand(program: Command, context: CommandContext): void {
+type BuildOptions = { readonly force?: boolean };
+
+export function addEmbeddingsCommand(program: Command, context: Context): void {
   const embeddings = program
     .command("embeddings")
     .helpCommand(false)
@@ -16,24 +18,20 @@ export function addEmbeddingsCommand(program: Command, context: CommandContext):
     .command("status", { isDefault: true })
     .summary("show the model and how many vectors exist")
     .description("Show whether search by meaning works, with which model, and if not, why and what to do.")
-    .addHelpText("after", formatExamples("qm embeddings status", "qm embeddings status --json"))
-    .action(() =>
-      withWorkspace(context, "looking", ({ quartermaster }) => showStatus(context, quartermaster.embeddings)),
-    );
+    .addHelpText(...examples("qm embeddings status", "qm embeddings status --json"))
+    .action(inWorkspace(context, "looking", showStatus));
   embeddings
     .command("build")
     .summary("create the missing vectors")
     .description("Create the missing vectors now. Ctrl-C stops it; finished vectors are saved.")
     .option("--force", "create all vectors again")
-    .addHelpText("after", formatExamples("qm embeddings build", "qm embeddings build --force --json"))
-    .action(({ force = false }: { readonly force?: boolean }) =>
-      withWorkspace(context, "calls", ({ quartermaster }) => buildVectors(context, quartermaster.embeddings, force)),
-    );
+    .addHelpText(...examples("qm embeddings build", "qm embeddings build --force --json"))
+    .action(inWorkspace(context, "calls", buildVectors));
   embeddings
     .command("clear")
     .summary("remove all vectors")
     .description("Remove all vectors from the index, of every catalog and model. They can be created again.")
-    .addHelpText("after", formatExamples("qm embeddings clear", "qm embeddings clear --json"))
+    .addHelpText(...examples("qm embeddings clear", "qm embeddings clear --json"))
     .action(() =>
       withWorkspace(context, "calls", async ({ quartermaster }) => {
         const { rows } = await quartermaster.embeddings.clear();
@@ -42,7 +40,7 @@ export function addEmbeddingsCommand(program: Command, context: CommandContext):
     );
 }
 
-async function showStatus({ out, end }: CommandContext, embeddings: Embeddings): Promise<void> {
+async function showStatus({ out, end }: Context, { quartermaster: { embeddings } }: Workspace): Promise<void> {
   await embeddings.settled();
   const status = embeddings.status();
   const { state, model, done, total, reason, hint } = status;
@@ -54,11 +52,10 @@ async function showStatus({ out, end }: CommandContext, embeddings: Embeddings):
   if (hint !== undefined) out.line(out.dim(escapeUnsafe(hint)));
 }
 
-async function buildVectors({ out, io }: CommandContext, embeddings: Embeddings, force: boolean): Promise<void> {
+async function buildVectors({ out, io }: Context, { quartermaster }: Workspace, { force = false }: BuildOptions) {
   const progress = showCount(io.stderr, "vectors");
-  const report = await embeddings
-    .build({ force, signal: io.signal, onProgress: progress.at })
-    .finally(() => progress.end());
+  const building = quartermaster.embeddings.build({ force, signal: io.signal, onProgress: progress.at });
+  const report = await building.finally(progress.end);
   const { embedded, reused, model } = report;
   const created = formatCount(embedded.length, "vector");
   out.answer(report, `${created} created, ${reused} reused. Model: ${escapeUnsafe(model)}`);

@@ -9,23 +9,18 @@ import type { DatasetProblem } from "../../evals/dataset.ts";
 import type { EvalCase } from "../../evals/eval-case.ts";
 import type { CaseResult, EvalReport, PromptMismatch } from "../../evals/run-evals.ts";
 import type { Subject } from "../../evals/subject.ts";
-import { type CommandContext, reportNotFound, withWorkspace } from "../context.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { formatExamples, parseTimeoutOption } from "../option-parsers.ts";
+import { type Context, reportNotFound, withWorkspace } from "../context.ts";
+import { createUsageError, exitCodes } from "../exit-codes.ts";
+import { examples, parseTimeoutOption } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 import { createFileReadError, createFileWriteError } from "../output-file.ts";
 import { showCount, withConsoleOnStderr } from "../terminal.ts";
 import { loadPolicyFile, querySessionOrTurn } from "./replay.ts";
 
-interface EvalFlags {
-  readonly subject?: string;
-  readonly policy?: string;
-  readonly promptMismatch: PromptMismatch;
-  readonly unrecorded: "fail" | "refuse";
-  readonly timeout?: number;
-}
+type EvalFlags = Readonly<{ subject?: string; policy?: string; timeout?: number }> & MismatchFlags;
+type MismatchFlags = Readonly<{ promptMismatch: PromptMismatch; unrecorded: "fail" | "refuse" }>;
 
-export function addEvalCommand(program: Command, context: CommandContext): void {
+export function addEvalCommand(program: Command, context: Context): void {
   const evals = program
     .command("eval")
     .summary("test an agent against recorded cases; `eval record` creates one")
@@ -47,14 +42,19 @@ export function addEvalCommand(program: Command, context: CommandContext): void 
     )
     .option("--timeout <time>", "limit one case to 500ms, 30s, 2m; a bare number is seconds", parseTimeoutOption)
     .addHelpText(
-      "after",
-      `${formatExamples("qm eval evals/", "qm eval evals/ --subject ./agent.mjs", "qm eval cases.jsonl --policy stricter.yaml --json", "qm eval record turn-7 --turn --to evals/refund.json")}\n\nExit codes: 0 every case passes, 1 a case fails or cannot be read, 4 no such dataset.`,
+      ...examples(
+        "qm eval evals/",
+        "qm eval evals/ --subject ./agent.mjs",
+        "qm eval cases.jsonl --policy stricter.yaml --json",
+        "qm eval record turn-7 --turn --to evals/refund.json",
+      ),
     )
+    .addHelpText("after", `\nExit codes: 0 every case passes, 1 a case fails or cannot be read, 4 no such dataset.`)
     .action((dataset: string, flags: EvalFlags) => runEval(context, dataset, flags));
   addEvalRecordCommand(evals, context);
 }
 
-async function runEval(context: CommandContext, path: string, flags: EvalFlags): Promise<void> {
+async function runEval(context: Context, path: string, flags: EvalFlags): Promise<void> {
   const { io, out } = context;
   const { promptMismatch: promptHashMismatch, unrecorded, timeout: timeoutMs } = flags;
   const { formatCaseLocation, readDataset } = await import("../../evals/dataset.ts");
@@ -65,15 +65,16 @@ async function runEval(context: CommandContext, path: string, flags: EvalFlags):
   const progress = showCount(io.stderr, "cases");
   const report = await withConsoleOnStderr(io, async () => {
     const subject = flags.subject === undefined ? undefined : await loadSubject(resolve(io.cwd, flags.subject));
+    const onCase = (_result: CaseResult, done: { done: number; total: number }) => progress.at(done);
+    const options = {
+      promptHashMismatch,
+      unrecorded,
+      signal: io.signal,
+      onCase,
+      ...omitUndefined({ policy, timeoutMs }),
+    };
     return withWorkspace(context, "looking", ({ quartermaster }) =>
-      runEvals(dataset, subject, {
-        quartermaster,
-        promptHashMismatch,
-        unrecorded,
-        signal: io.signal,
-        ...omitUndefined({ policy, timeoutMs }),
-        onCase: (_result, done) => progress.at(done),
-      }),
+      runEvals(dataset, subject, { quartermaster, ...options }),
     );
   }).finally(progress.end);
   if (report.summary.failed > 0 || report.problems.length > 0) context.end(exitCodes.failed);
@@ -82,14 +83,10 @@ async function runEval(context: CommandContext, path: string, flags: EvalFlags):
 }
 
 async function loadSubject(file: string): Promise<Subject> {
-  let module: Record<string, unknown>;
-  try {
-    module = await import(pathToFileURL(file).href);
-  } catch (thrown) {
-    throw new QmError("invalid_arguments", `the subject ${file} cannot be loaded: ${getErrorMessage(thrown)}`, {
-      cause: thrown,
-    });
-  }
+  const module: Record<string, unknown> = await import(pathToFileURL(file).href).catch((cause: unknown) => {
+    const message = `the subject ${file} cannot be loaded: ${getErrorMessage(cause)}`;
+    throw new QmError("invalid_arguments", message, { cause });
+  });
   const subject = module.default ?? module.subject;
   if (typeof subject === "function") return subject as Subject;
   throw new QmError("invalid_arguments", `${file} exports no subject`, {
@@ -97,13 +94,9 @@ async function loadSubject(file: string): Promise<Subject> {
   });
 }
 
-function showReport(
-  out: CommandOutput,
-  { cases, problems, summary }: EvalReport,
-  formatCaseLocation: (problem: DatasetProblem) => string,
-): void {
-  for (const problem of problems)
-    out.note(`qm: ${escapeUnsafe(formatCaseLocation(problem))}: ${toOneLine(problem.message)}`);
+function showReport(out: CommandOutput, report: EvalReport, format: (problem: DatasetProblem) => string): void {
+  const { cases, problems, summary } = report;
+  for (const problem of problems) out.note(`qm: ${escapeUnsafe(format(problem))}: ${toOneLine(problem.message)}`);
   out.table(
     ["case", "", "score", "why"],
     cases.map((result) => [
@@ -130,16 +123,10 @@ function explainResult({ error, scores, promptMismatch }: CaseResult): string {
   return [...(error === undefined ? [] : [error]), ...wrong, ...warned].join("; ") || "-";
 }
 
-interface RecordFlags {
-  readonly to: string;
-  readonly turn?: boolean;
-  readonly id?: string;
-  readonly messages?: string;
-  readonly prompt?: string;
-  readonly force?: boolean;
-}
+type RecordFlags = Readonly<{ to: string; turn?: boolean; force?: boolean; id?: string }> & InputFlags;
+type InputFlags = Readonly<{ messages?: string; prompt?: string }>;
 
-function addEvalRecordCommand(evals: Command, context: CommandContext): void {
+function addEvalRecordCommand(evals: Command, context: Context): void {
   evals
     .command("record")
     // Not the options of `qm eval`, the parent command.
@@ -156,8 +143,7 @@ function addEvalRecordCommand(evals: Command, context: CommandContext): void {
     .option("--prompt <file>", "the text of the prompt, to detect later changes of it")
     .option("--force", "replace an existing .json file")
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "qm eval record turn-7 --turn --to evals/refund.json",
         "qm eval record chat-1 --to cases.jsonl --prompt prompt.md",
       ),
@@ -165,13 +151,12 @@ function addEvalRecordCommand(evals: Command, context: CommandContext): void {
     .action((id: string, flags: RecordFlags) => {
       const other = evals.options.find((option) => evals.getOptionValueSource(option.attributeName()) === "cli");
       if (other === undefined) return runEvalRecord(context, id, flags);
-      throw new QmError("invalid_arguments", `\`qm eval record\` has no option ${other.long}`, {
-        hint: "Run `qm eval record --help` for its options.",
-      });
+      const message = `\`qm eval record\` has no option ${other.long}`;
+      throw createUsageError(message, "Run `qm eval record --help` for its options.");
     });
 }
 
-async function runEvalRecord(context: CommandContext, id: string, flags: RecordFlags): Promise<void> {
+async function runEvalRecord(context: Context, id: string, flags: RecordFlags): Promise<void> {
   const { io, out } = context;
   const { recordCase } = await import("../../evals/record-case.ts");
   const messages = await readOptionalFile(io.cwd, flags.messages);
@@ -199,9 +184,7 @@ It expects the same calls. Add further expectations under \`expected\`, then run
 async function writeCase(file: string, recorded: EvalCase, force: boolean): Promise<void> {
   const isLines = extname(file) === ".jsonl";
   if (!isLines && extname(file) !== ".json")
-    throw new QmError("invalid_arguments", `${file} is neither a .json nor a .jsonl file`, {
-      hint: "Give a file with one of these extensions.",
-    });
+    throw createUsageError(`${file} is neither a .json nor a .jsonl file`, "Give a file with one of these extensions.");
   try {
     await mkdir(dirname(file), { recursive: true });
     if (isLines) await appendFile(file, `${JSON.stringify(recorded)}\n`);

@@ -5,25 +5,18 @@ import { formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
-import type { ChainHead, EventQuery, StoredEvent } from "../../ledger/event-store.ts";
+import type { ChainHead, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
+import { type Context, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
 import { printEventTable, printLaterEvents } from "../event-table.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { createUsageError, exitCodes } from "../exit-codes.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { createFileReadError, createFileWriteError } from "../output-file.ts";
 
-interface EventsOptions {
-  readonly type?: string;
-  readonly action?: string;
-  readonly call?: string;
-  readonly limit: number;
-  readonly follow?: boolean;
-}
-
+type EventsOptions = Readonly<{ type?: string; action?: string; call?: string; limit: number; follow?: boolean }>;
 const POLL_MS = 200;
 
-export function addEventsCommand(program: Command, context: CommandContext): void {
+export function addEventsCommand(program: Command, context: Context): void {
   const events = program
     .command("events")
     .summary("show the ledger; `events verify` checks it")
@@ -34,8 +27,7 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
     .option("--limit <n>", "show the newest N", createWholeNumberParser(1), 50)
     .option("--follow", "show new events until Ctrl-C; with --json one object per line")
     .addHelpText(
-      "after",
-      formatExamples("qm events --limit 10", "qm events --type call. --session local --follow", "qm events verify"),
+      ...examples("qm events --limit 10", "qm events --type call. --session local --follow", "qm events verify"),
     )
     .action((options: EventsOptions) =>
       options.follow
@@ -50,11 +42,11 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
     )
     .option("--against <file>", "also check that the chains contain these saved heads")
     .option("--save <file>", "write the chain heads to this file if the check succeeds")
-    .addHelpText("after", formatExamples("qm events verify", "qm events verify --against heads.json --save heads.json"))
+    .addHelpText(...examples("qm events verify", "qm events verify --against heads.json --save heads.json"))
     .action(inWorkspace(context, "ledger", runVerify));
 }
 
-async function showEvents(context: CommandContext, workspace: Workspace, options: EventsOptions): Promise<void> {
+async function showEvents(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
   const { out } = context;
   const { ledger } = workspace.quartermaster;
   const found = await ledger.read(await toEventQuery(context, workspace, options));
@@ -70,7 +62,7 @@ async function showEvents(context: CommandContext, workspace: Workspace, options
 }
 
 /** Polls: other processes write to the same store, and nothing announces it. */
-async function followEvents({ io, out, globals }: CommandContext, workspace: Workspace, options: EventsOptions) {
+async function followEvents({ io, out, globals }: Context, workspace: Workspace, options: EventsOptions) {
   const { ledger } = workspace.quartermaster;
   const query = await toEventQuery({ globals }, workspace, options);
   let found = await ledger.read(query);
@@ -89,38 +81,30 @@ async function followEvents({ io, out, globals }: CommandContext, workspace: Wor
   }
 }
 
-async function toEventQuery(
-  { globals }: Pick<CommandContext, "globals">,
-  workspace: Workspace,
-  { type, action, limit, call }: EventsOptions,
-): Promise<EventQuery> {
+async function toEventQuery({ globals }: Pick<Context, "globals">, workspace: Workspace, options: EventsOptions) {
+  const { type, action, limit, call } = options;
   const callId = call === undefined ? undefined : await findCallId(call, workspace);
   return { limit, ...toOwnerFilter(globals), ...omitUndefined({ type, action, callId }) };
 }
 
-const ID_LENGTH = 36;
-const MIN_PREFIX = 8;
-const RECENT = 10_000;
-
 /** The id of the recent call with this prefix, or the text itself if there is none. Throws if there are several. */
 async function findCallId(text: string, { quartermaster }: Workspace): Promise<string> {
-  if (text.length < MIN_PREFIX || text.length >= ID_LENGTH) return text;
-  const recent = await quartermaster.ledger.read({ type: "call.", limit: RECENT });
+  if (text.length < 8 || text.length >= 36) return text;
+  const recent = await quartermaster.ledger.read({ type: "call.", limit: 10_000 });
   const found = [...new Set(recent.flatMap(({ callId }) => (callId?.startsWith(text) ? [callId] : [])))];
   if (found.length < 2) return found[0] ?? text;
-  throw new QmError("invalid_arguments", `${found.length} call ids start with ${quoteName(text)}`, {
-    details: { suggestions: found.slice(-5) },
-    hint: "Give more of the id.",
-  });
+  const details = { suggestions: found.slice(-5) };
+  const hint = "Give more of the id.";
+  throw new QmError("invalid_arguments", `${found.length} call ids start with ${quoteName(text)}`, { details, hint });
 }
 
 type VerifyFlags = { readonly against?: string; readonly save?: string };
 
-async function runVerify(context: CommandContext, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
-  const { io, out } = context;
-  const { session } = context.globals;
-  const { storePath } = workspace;
-  const { ledger } = workspace.quartermaster;
+async function runVerify(context: Context, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
+  const { io, out, globals } = context;
+  const { session } = globals;
+  const { storePath, quartermaster } = workspace;
+  const { ledger } = quartermaster;
   const saved = against === undefined ? [] : await readHeads(resolve(io.cwd, against));
   const report = await ledger.verify({ ...omitUndefined({ session }), against: saved });
   const { sessions, events, broken } = report;
@@ -163,9 +147,7 @@ async function readHeads(path: string): Promise<readonly ChainHead[]> {
   } catch (thrown) {
     throw createFileReadError(path, thrown);
   }
-  throw new QmError("invalid_arguments", `${path} does not hold chain heads`, {
-    hint: "`qm events verify --save <file>` writes such a file.",
-  });
+  throw createUsageError(`${path} does not hold chain heads`, "`qm events verify --save <file>` writes such a file.");
 }
 
 function isHead(head: unknown): head is ChainHead {

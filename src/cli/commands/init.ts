@@ -2,20 +2,20 @@ import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import type { CommandContext } from "../context.ts";
-import { formatExamples } from "../option-parsers.ts";
+import type { Context } from "../context.ts";
+import { examples } from "../option-parsers.ts";
 
-export function addInitCommand(program: Command, context: CommandContext): void {
+export function addInitCommand(program: Command, context: Context): void {
   program
     .command("init")
     .summary("write a quartermaster.yaml to start from")
     .description("Write a quartermaster.yaml with every section and its defaults into this folder.")
     .option("--force", "overwrite an existing file")
-    .addHelpText("after", formatExamples("qm init", "qm init --config staging.yaml"))
+    .addHelpText(...examples("qm init", "qm init --config staging.yaml"))
     .action(({ force = false }: { readonly force?: boolean }) => runInit(context, force));
 }
 
-async function runInit({ io, globals, out }: CommandContext, force: boolean): Promise<void> {
+async function runInit({ io, globals, out }: Context, force: boolean): Promise<void> {
   const { getInitialConfig } = await import("../../config/initial-config.ts");
   const { CONFIG_FILE } = await import("../../config/config-file.ts");
   const name = globals.config ?? CONFIG_FILE;

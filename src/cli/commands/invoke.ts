@@ -3,20 +3,20 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { CallerOptions } from "../../app/options.ts";
 import { toOneLine } from "../../core/display-text.ts";
-import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { getErrorMessage } from "../../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { getModelData } from "../../core/outcome.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, type Io, inWorkspace, toCallerOptions } from "../context.ts";
-import { getOutcomeExitCode } from "../exit-codes.ts";
-import { collectOption, formatExamples, parseTimeoutOption } from "../option-parsers.ts";
+import { type Context, type Io, inWorkspace, toCallerOptions } from "../context.ts";
+import { createUsageError, getOutcomeExitCode } from "../exit-codes.ts";
+import { collectOption, examples, parseTimeoutOption } from "../option-parsers.ts";
 import { printOutcomeProblem } from "../output.ts";
 import { readChunks, showProgress } from "../terminal.ts";
 
 type InvokeOptions = { readonly arg?: readonly string[]; readonly timeout?: number; readonly keep?: boolean };
 
-export function addInvokeCommand(program: Command, context: CommandContext): void {
+export function addInvokeCommand(program: Command, context: Context): void {
   program
     .command("invoke")
     .summary("run an action")
@@ -27,8 +27,7 @@ export function addInvokeCommand(program: Command, context: CommandContext): voi
     .option("--timeout <time>", "cancel it after 500ms, 30s, 2m; a bare number is seconds", parseTimeoutOption)
     .option("--keep", "store a long result as a note and print what a model would see of it")
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         `qm invoke file__read '{"path":"README.md"}'`,
         "qm invoke file__read --arg path=README.md --arg limit=5",
         "qm invoke file__write @note.json --timeout 5s",
@@ -38,23 +37,18 @@ export function addInvokeCommand(program: Command, context: CommandContext): voi
 }
 
 async function runInvoke(
-  context: CommandContext,
+  context: Context,
   { quartermaster }: Workspace,
   name: string,
   argText: string | undefined,
-  { arg = [], timeout, keep = false }: InvokeOptions,
-): Promise<void> {
+  { arg = [], timeout: timeoutMs, keep = false }: InvokeOptions,
+) {
   const { io, out, globals } = context;
   const caller = toCallerOptions(globals);
   const args = await readCallArguments(argText, arg, io, () => getInputSchema(quartermaster, name, caller));
   const stopProgress = showProgress(io.stderr, toOneLine(name));
-  const outcome = await quartermaster.invoke(name, args, {
-    caller,
-    signal: io.signal,
-    via: "cli",
-    keep,
-    ...omitUndefined({ timeoutMs: timeout }),
-  });
+  const options = { caller, signal: io.signal, via: "cli", keep, ...omitUndefined({ timeoutMs }) };
+  const outcome = await quartermaster.invoke(name, args, options);
   stopProgress();
 
   const { value: _shortened, ...answer } = outcome;
@@ -68,14 +62,10 @@ async function runInvoke(
     out.note("qm: the result was not stored: it is short, or the caller may not load notes");
   if (status === "done") return out.result(keep ? getModelData(outcome) : outcome.data);
   if (status === "waiting") return printOutcomeProblem(out, outcome);
-  out.problem({
-    ...outcome.error,
-    ...omitUndefined({ action }),
-    call_id: callId,
-    ...(outcome.error.code === "cancelled"
-      ? { hint: `Effects up to then remain. \`qm events --call ${callId}\` shows the call.` }
-      : {}),
-  });
+  const { error } = outcome;
+  const cancelled = `Effects up to then remain. \`qm events --call ${callId}\` shows the call.`;
+  const hint = error.code === "cancelled" ? cancelled : error.hint;
+  out.problem({ ...error, ...omitUndefined({ action, hint }), call_id: callId });
 }
 
 /** Undefined if the caller cannot see the action: the invocation itself reports and records that. */
@@ -89,16 +79,12 @@ function getInputSchema(quartermaster: Workspace["quartermaster"], action: strin
 
 /** More than an invocation accepts, and little enough to hold in memory. */
 const MAX_BYTES = 16 * 1024 * 1024;
+type Pairs = readonly string[];
 
 /** Reads the arguments of a call from any of the supported forms. Default: `{}`. Throws `invalid_arguments`. */
-export async function readCallArguments(
-  text: string | undefined,
-  pairs: readonly string[],
-  io: Io,
-  getSchema: () => unknown,
-): Promise<unknown> {
+export async function readCallArguments(text: string | undefined, pairs: Pairs, io: Io, getSchema: () => unknown) {
   if (pairs.length === 0) return text === undefined ? {} : parseJson(await readArgumentText(text, io), text);
-  if (text !== undefined) throw createArgumentsError("give the arguments as JSON or with --arg, not both");
+  if (text !== undefined) throw createUsageError("give the arguments as JSON or with --arg, not both");
   return parsePairs(pairs, getSchema());
 }
 
@@ -107,7 +93,7 @@ async function readArgumentText(text: string, io: Io): Promise<string> {
   if (!text.startsWith("@")) return text;
   const path = text.slice(1);
   return readFile(resolve(io.cwd, path), "utf8").catch((thrown) => {
-    throw createArgumentsError(`the arguments in ${quoteName(path)} cannot be read: ${getErrorMessage(thrown)}`);
+    throw createUsageError(`the arguments in ${quoteName(path)} cannot be read: ${getErrorMessage(thrown)}`);
   });
 }
 
@@ -117,7 +103,7 @@ async function readStdin(io: Io): Promise<string> {
   for await (const chunk of readChunks(io, "interrupted while reading the arguments")) {
     chunks.push(Buffer.from(chunk));
     size += chunk.length;
-    if (size > MAX_BYTES) throw createArgumentsError(`the arguments on stdin are longer than ${MAX_BYTES} bytes`);
+    if (size > MAX_BYTES) throw createUsageError(`the arguments on stdin are longer than ${MAX_BYTES} bytes`);
   }
   return Buffer.concat(chunks).toString("utf8");
 }
@@ -128,17 +114,17 @@ function parseJson(text: string, source: string): unknown {
   } catch (thrown) {
     const where = source === "-" ? " on stdin" : source.startsWith("@") ? ` in ${quoteName(source.slice(1))}` : "";
     const hint = `Write them as '{"key": "value"}', or as --arg key=value; - reads stdin, @file.json a file.`;
-    throw createArgumentsError(`the arguments${where} are not JSON: ${getErrorMessage(thrown)}`, hint);
+    throw createUsageError(`the arguments${where} are not JSON: ${getErrorMessage(thrown)}`, hint);
   }
 }
 
 /** Converts `key=value` to the type in the schema and parses `key:=json`. A repeated key makes a list. */
-function parsePairs(pairs: readonly string[], schema: unknown): Record<string, unknown> {
+function parsePairs(pairs: Pairs, schema: unknown): Record<string, unknown> {
   const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {};
   const args = new Map<string, unknown[]>();
   for (const pair of pairs) {
     const [, key, colon, text = ""] = /^([^=:]+)(:?)=(.*)$/s.exec(pair) ?? [];
-    if (key === undefined) throw createArgumentsError(`--arg ${quoteName(pair)} is not key=value`);
+    if (key === undefined) throw createUsageError(`--arg ${quoteName(pair)} is not key=value`);
     const value = colon === ":" ? parseJson(text, "") : parseValue(text, getOwn(properties, key));
     args.set(key, [...(args.get(key) ?? []), value]);
   }
@@ -154,8 +140,4 @@ function parseValue(text: string, schema: unknown): unknown {
   } catch {
     return text;
   }
-}
-
-function createArgumentsError(message: string, hint?: string): QmError {
-  return new QmError("invalid_arguments", message, hint === undefined ? {} : { hint });
 }

@@ -3,20 +3,15 @@ import { escapeUnsafe } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { ActionList, ListedAction, ListQuery } from "../../surface/universal/browse-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, inWorkspace, toCallerOptions, withWorkspace } from "../context.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
 
-interface ListOptions {
-  readonly filter?: string;
-  readonly offset: number;
-  readonly limit: number;
-  readonly all?: boolean;
-}
+type ListOptions = Readonly<{ filter?: string; offset: number; limit: number; all?: boolean }>;
 
 /** The catalog returns at most this many actions at once. */
 const PAGE = 50;
 
-export function addListCommand(program: Command, context: CommandContext): void {
+export function addListCommand(program: Command, context: Context): void {
   program
     .command("list")
     .summary("list the actions a caller may use")
@@ -26,16 +21,16 @@ export function addListCommand(program: Command, context: CommandContext): void 
     .option("--offset <n>", "skip the first N", createWholeNumberParser(0), 0)
     .option("--limit <n>", "show at most N", createWholeNumberParser(1), PAGE)
     .option("--all", "show all actions")
-    .addHelpText("after", formatExamples("qm list", "qm list file --filter write", "qm list --actor reviewer --json"))
+    .addHelpText(...examples("qm list", "qm list file --filter write", "qm list --actor reviewer --json"))
     .action(inWorkspace(context, "looking", runList));
 }
 
-export function addDirectoryCommand(program: Command, context: CommandContext): void {
+export function addDirectoryCommand(program: Command, context: Context): void {
   program
     .command("directory")
     .summary("show the action directory of a prompt")
     .description("Show the grouped directory of actions that a prompt gets when search.directory is on.")
-    .addHelpText("after", formatExamples("qm directory", "qm directory --actor reviewer --json"))
+    .addHelpText(...examples("qm directory", "qm directory --actor reviewer --json"))
     .action(() =>
       withWorkspace(context, "looking", ({ quartermaster }) => {
         const directory = quartermaster.directory(toCallerOptions(context.globals));
@@ -44,19 +39,12 @@ export function addDirectoryCommand(program: Command, context: CommandContext): 
     );
 }
 
-function runList(
-  { out, globals }: CommandContext,
-  { quartermaster }: Workspace,
-  category: readonly string[],
-  { filter, offset, limit, all = false }: ListOptions,
-) {
+function runList({ out, globals }: Context, { quartermaster }: Workspace, category: string[], options: ListOptions) {
+  const { filter, offset, limit, all = false } = options;
   const caller = toCallerOptions(globals);
   const query: ListQuery = omitUndefined({ category, filter });
-  const found = collectPages(
-    (page) => quartermaster.list({ ...query, ...page }, caller),
-    offset,
-    all ? Number.POSITIVE_INFINITY : limit,
-  );
+  const listPage = (page: Page) => quartermaster.list({ ...query, ...page }, caller);
+  const found = collectPages(listPage, offset, all ? Number.POSITIVE_INFINITY : limit);
   const { items, total, next_offset, hint } = found;
   if (out.isJson) return out.json(found);
   if (items.length === 0) {
@@ -76,16 +64,13 @@ function runList(
   );
   if (items.length < total) {
     const more = next_offset === undefined ? "" : ` More: --offset ${next_offset}, or --all.`;
-    out.line();
-    out.line(out.dim(`${offset + 1} to ${offset + items.length} of ${total}.${more}`));
+    out.line("", out.dim(`${offset + 1} to ${offset + items.length} of ${total}.${more}`));
   }
 }
 
-function collectPages(
-  listPage: (page: { readonly offset: number; readonly limit: number }) => ActionList,
-  from: number,
-  wanted: number,
-): ActionList {
+type Page = { readonly offset: number; readonly limit: number };
+
+function collectPages(listPage: (page: Page) => ActionList, from: number, wanted: number): ActionList {
   const items: ListedAction[] = [];
   for (let offset = from; ; ) {
     const page = listPage({ offset, limit: Math.min(PAGE, wanted - items.length) });

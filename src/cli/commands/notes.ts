@@ -2,30 +2,38 @@ import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { QmError } from "../../core/errors.ts";
 import { noteVisibilities } from "../../infospace/note.ts";
-import type { Workspace, WorkspacePurpose } from "../../workspace/workspace.ts";
-import { type CommandContext, isNotFound, reportNotFound, toOwnerFilter, withWorkspace } from "../context.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
-import { type NotesExportFlags, runNotesExport, runNotesImport } from "./notes/export-import.ts";
-import { type NotesListFlags, type NotesSearchFlags, runNotesList, runNotesSearch } from "./notes/list.ts";
-import { type NotesRemoveFlags, type NotesSaveFlags, runNotesRemove, runNotesSave } from "./notes/save-remove.ts";
-import { type NotesShowFlags, runNotesShow } from "./notes/show.ts";
+import type { WorkspacePurpose } from "../../workspace/workspace.ts";
+import {
+  type Arguments,
+  type Context,
+  inWorkspace,
+  isNotFound,
+  reportNotFound,
+  toOwnerFilter,
+  type Work,
+  withWorkspace,
+} from "../context.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import { runNotesExport, runNotesImport } from "./notes/export-import.ts";
+import { type NotesSearchFlags, runNotesList, runNotesSearch } from "./notes/list.ts";
+import { runNotesRemove, runNotesSave } from "./notes/save-remove.ts";
+import { runNotesShow } from "./notes/show.ts";
 
 const HANDLE = "note__<number> or collection__<number>";
 const FILTERS = "--session, --actor, --tenant and --user filter by the caller that created them.";
 
-export function addNotesCommand(program: Command, context: CommandContext): void {
+export function addNotesCommand(program: Command, context: Context): void {
   const notes = program
     .command("notes")
     .helpCommand(false)
     .summary("list, search, save, export, import and remove notes")
     .description("Manage the notes and collections that hold long results. Operators see those of all callers.")
-    .addHelpText(
-      "after",
-      formatExamples("qm notes list", "qm notes show collection__7", "qm notes export > notes.jsonl"),
-    );
+    .addHelpText(...examples("qm notes list", "qm notes show collection__7", "qm notes export > notes.jsonl"));
 
-  const run = (purpose: WorkspacePurpose, work: (workspace: Workspace) => Promise<void>) =>
-    reportNotFound(context, () => withWorkspace(context, purpose, work).catch(rethrowWithNotesHint));
+  const run =
+    <Args extends Arguments>(purpose: WorkspacePurpose, work: Work<Args>) =>
+    (...args: Args) =>
+      reportNotFound(context, () => inWorkspace(context, purpose, work)(...args).catch(rethrowWithNotesHint));
 
   notes
     .command("list")
@@ -39,11 +47,8 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .option("--parts", "also the notes inside collections")
     .option("--before <place>", "show the page before this place, as printed below the last page")
     .option("--limit <n>", "show at most N", createWholeNumberParser(1, 1_000), 50)
-    .addHelpText(
-      "after",
-      formatExamples("qm notes list --session chat-1", "qm notes list --kind collection --saved --json"),
-    )
-    .action((flags: NotesListFlags) => run("ledger", (workspace) => runNotesList(context, workspace, flags)));
+    .addHelpText(...examples("qm notes list --session chat-1", "qm notes list --kind collection --saved --json"))
+    .action(run("ledger", runNotesList));
 
   notes
     .command("show")
@@ -60,12 +65,9 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .option("-o, --output <file>", "write the content to this file; for a file note, its bytes")
     .option("--force", "replace an existing file")
     .addHelpText(
-      "after",
-      formatExamples("qm notes show note__12 --path 'items[0]'", "qm notes show collection__7 --from 100 --to 120"),
+      ...examples("qm notes show note__12 --path 'items[0]'", "qm notes show collection__7 --from 100 --to 120"),
     )
-    .action((handle: string, flags: NotesShowFlags) =>
-      run("ledger", (workspace) => runNotesShow(context, workspace, handle, flags)),
-    );
+    .action(run("ledger", runNotesShow));
 
   notes
     .command("search")
@@ -80,12 +82,10 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       new Option("--type <type>", "search by words, by meaning, or both").choices(["keyword", "semantic", "hybrid"]),
     )
     .option("--limit <n>", "show at most N", createWholeNumberParser(1, 100), 8)
-    .addHelpText("after", formatExamples("qm notes search price of tea", "qm notes search tea --within collection__7"))
-    .action(async (query: string[], flags: NotesSearchFlags) => {
-      await run(await getSearchPurpose(context, flags), (workspace) =>
-        runNotesSearch(context, workspace, query.join(" "), flags),
-      );
-    });
+    .addHelpText(...examples("qm notes search price of tea", "qm notes search tea --within collection__7"))
+    .action(async (query: string[], flags: NotesSearchFlags) =>
+      run(await getSearchPurpose(context, flags), runNotesSearch)(query.join(" "), flags),
+    );
 
   notes
     .command("save")
@@ -96,13 +96,8 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .argument("<handle>", HANDLE)
     .option("--name <name>", "its new name")
     .addOption(new Option("--reach <reach>", "who may use it").choices(noteVisibilities))
-    .addHelpText(
-      "after",
-      formatExamples("qm notes save collection__7 --name orders", "qm notes save note__12 --reach tenant"),
-    )
-    .action((handle: string, flags: NotesSaveFlags) =>
-      run("ledger", (workspace) => runNotesSave(context, workspace, handle, flags)),
-    );
+    .addHelpText(...examples("qm notes save collection__7 --name orders", "qm notes save note__12 --reach tenant"))
+    .action(run("ledger", runNotesSave));
 
   notes
     .command("export")
@@ -114,13 +109,8 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .option("--history", "also export earlier versions")
     .addOption(createKindOption())
     .option("--saved", "only saved notes")
-    .addHelpText(
-      "after",
-      formatExamples("qm notes export --output notes.jsonl", "qm notes export collection__7 | gzip > rows.gz"),
-    )
-    .action((handles: string[], flags: NotesExportFlags) =>
-      run("ledger", (workspace) => runNotesExport(context, workspace, handles, flags)),
-    );
+    .addHelpText(...examples("qm notes export --output notes.jsonl", "qm notes export collection__7 | gzip > rows.gz"))
+    .action(run("ledger", runNotesExport));
 
   notes
     .command("import")
@@ -129,11 +119,8 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       "Import a file that `qm notes export` wrote, completely or not at all, under new handles. The notes belong to --actor, --session, --tenant and --user.",
     )
     .argument("<file>", "a file, or - for stdin")
-    .addHelpText(
-      "after",
-      formatExamples("qm notes import notes.jsonl --session chat-2", "zcat rows.gz | qm notes import -"),
-    )
-    .action((file: string) => run("calls", (workspace) => runNotesImport(context, workspace, file)));
+    .addHelpText(...examples("qm notes import notes.jsonl --session chat-2", "zcat rows.gz | qm notes import -"))
+    .action(run("calls", runNotesImport));
 
   notes
     .command("rm")
@@ -145,12 +132,9 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .option("--all", "remove everything that --session, --actor, --tenant and --user select")
     .option("-y, --yes", "do not ask")
     .addHelpText(
-      "after",
-      formatExamples("qm notes rm note__12 note__13", "qm notes rm --all --session chat-1", "qm notes rm --expired"),
+      ...examples("qm notes rm note__12 note__13", "qm notes rm --all --session chat-1", "qm notes rm --expired"),
     )
-    .action((handles: string[], flags: NotesRemoveFlags) =>
-      run("ledger", (workspace) => runNotesRemove(context, workspace, handles, flags)),
-    );
+    .action(run("ledger", runNotesRemove));
 }
 
 /** The original hint names an action; at the terminal the next step is a command. */
@@ -167,10 +151,7 @@ function createKindOption(): Option {
 }
 
 /** Search by words reads the store alone. Search for a caller or by meaning needs the whole workspace. */
-async function getSearchPurpose(
-  context: CommandContext,
-  { type = "keyword" }: NotesSearchFlags,
-): Promise<WorkspacePurpose> {
+async function getSearchPurpose(context: Context, { type = "keyword" }: NotesSearchFlags): Promise<WorkspacePurpose> {
   if (type === "keyword" && Object.keys(toOwnerFilter(context.globals)).length === 0) return "ledger";
   // Opening for calls would create a store.
   return withWorkspace(context, "ledger", ({ storePath }) => (existsSync(storePath) ? "calls" : "ledger"));

@@ -1,11 +1,12 @@
 import type { Command } from "commander";
+import type { CallerOptions } from "../../app/options.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { isGlob, matchesGlob } from "../../core/name-patterns.ts";
 import { parseActionName } from "../../core/names.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 import { showProgress } from "../terminal.ts";
 
 /** From best to worst. The worst verdict sets the exit code. */
@@ -20,10 +21,9 @@ const verdicts = {
 } as const satisfies Record<string, ExitCode>;
 
 type PreflightVerdict = keyof typeof verdicts;
-
 type PreflightResult = { readonly action: string; readonly verdict: PreflightVerdict; readonly note?: string };
 
-export function addPreflightCommand(program: Command, context: CommandContext): void {
+export function addPreflightCommand(program: Command, context: Context): void {
   program
     .command("preflight")
     .summary("check that actions are ready to use")
@@ -33,22 +33,22 @@ export function addPreflightCommand(program: Command, context: CommandContext): 
     .argument("<names...>", "names of actions, or globs")
     .option("--no-start", "start no servers: use what is known")
     .addHelpText(
+      ...examples(
+        "qm preflight mcp__github__create_issue 'file__*'",
+        "qm preflight --actor ci 'mcp__jira__*' && run-agent",
+      ),
+    )
+    .addHelpText(
       "after",
-      `${formatExamples("qm preflight mcp__github__create_issue 'file__*'", "qm preflight --actor ci 'mcp__jira__*' && run-agent")}\n\nExit codes: 0 all ready, 3 denied, 4 missing or hidden, 10 needs approval, 11 needs a login,\n            12 withheld until reviewed, 13 server unreachable. The worst one counts.`,
+      `\nExit codes: 0 all ready, 3 denied, 4 missing or hidden, 10 needs approval, 11 needs a login,\n            12 withheld until reviewed, 13 server unreachable. The worst one counts.`,
     )
     .action((names: readonly string[], { start }: { readonly start: boolean }) =>
-      withWorkspace(context, start ? "calls" : "looking", (workspace) =>
-        runPreflight(context, workspace, names, start),
-      ),
+      inWorkspace(context, start ? "calls" : "looking", runPreflight)(names, start),
     );
 }
 
-async function runPreflight(
-  { io, out, globals, end }: CommandContext,
-  workspace: Workspace,
-  names: readonly string[],
-  start: boolean,
-): Promise<void> {
+async function runPreflight(context: Context, workspace: Workspace, names: readonly string[], start: boolean) {
+  const { io, out, globals, end } = context;
   const caller = toCallerOptions(globals);
   let unreachable: readonly string[] = [];
   if (start) {
@@ -73,11 +73,7 @@ async function runPreflight(
 }
 
 /** Starts the servers that the names refer to. Returns those that cannot be reached. */
-async function startNeededServers(
-  { servers }: Workspace,
-  names: readonly string[],
-  signal: AbortSignal,
-): Promise<readonly string[]> {
+async function startNeededServers({ servers }: Workspace, names: readonly string[], signal: AbortSignal) {
   const needed = servers
     .list()
     .map(({ spec }) => spec.name)
@@ -109,11 +105,7 @@ function explainAbsence({ servers }: Workspace, action: string, unreachable: rea
   return { action, verdict: "missing", note: "missing or hidden: check with `qm list` and `qm explain`" };
 }
 
-function checkAction(
-  { quartermaster, servers }: Workspace,
-  name: string,
-  caller: ReturnType<typeof toCallerOptions>,
-): PreflightResult {
+function checkAction({ quartermaster, servers }: Workspace, name: string, caller: CallerOptions): PreflightResult {
   const { state, approval } = quartermaster.describe(name, caller).metadata;
   const action = parseActionName(name) ?? name;
   const server = servers.list().find(({ spec }) => name.startsWith(`mcp__${spec.name}__`));

@@ -4,14 +4,14 @@ import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { ReplayQuery } from "../../replay/read-recorded.ts";
 import type { ReplayedCall, ReplayOutcome, ReplayReport } from "../../replay/replay-report.ts";
-import { type CommandContext, isNotFound, reportNotFound, withWorkspace } from "../context.ts";
+import { type Context, isNotFound, reportNotFound, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { examples } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 
 type ReplayFlags = { readonly turn?: boolean; readonly policy?: string; readonly all?: boolean };
 
-export function addReplayCommand(program: Command, context: CommandContext): void {
+export function addReplayCommand(program: Command, context: Context): void {
   program
     .command("replay")
     .summary("decide recorded calls again and show what differs")
@@ -23,20 +23,22 @@ export function addReplayCommand(program: Command, context: CommandContext): voi
     .option("--policy <file>", "use the policy and the actors of this quartermaster.yaml")
     .option("--all", "also show the calls that go the same way")
     .addHelpText(
-      "after",
-      `${formatExamples("qm replay chat-1", "qm replay chat-1 --policy stricter.yaml", "qm replay turn-7 --turn --session chat-1 --all")}\n\nExit codes: 0 nothing differs, 1 something differs, 4 no such session or turn.`,
+      ...examples(
+        "qm replay chat-1",
+        "qm replay chat-1 --policy stricter.yaml",
+        "qm replay turn-7 --turn --session chat-1 --all",
+      ),
     )
+    .addHelpText("after", `\nExit codes: 0 nothing differs, 1 something differs, 4 no such session or turn.`)
     .action((id: string, flags: ReplayFlags) => runReplay(context, id, flags));
 }
 
-async function runReplay(context: CommandContext, id: string, { turn = false, policy: file, all }: ReplayFlags) {
+async function runReplay(context: Context, id: string, { turn = false, policy: file, all }: ReplayFlags) {
   const policy = file === undefined ? undefined : await loadPolicyFile(context, file);
   const report = await reportNotFound(context, () =>
     withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>
-      withWorkspace(context, "looking", ({ quartermaster }) =>
-        querySessionOrTurn(context, id, turn, (query) =>
-          quartermaster.replay(query, { ledger, ...omitUndefined({ policy }) }),
-        ),
+      withWorkspace(context, "looking", ({ quartermaster: { replay } }) =>
+        querySessionOrTurn(context, id, turn, (query) => replay(query, { ledger, ...omitUndefined({ policy }) })),
       ),
     ),
   );
@@ -49,7 +51,7 @@ async function runReplay(context: CommandContext, id: string, { turn = false, po
 
 /** Runs `ask` for the session with this id or, if there is none, for the turn. */
 export async function querySessionOrTurn<T>(
-  { globals: { session } }: CommandContext,
+  { globals: { session } }: Context,
   id: string,
   isTurn: boolean,
   ask: (query: ReplayQuery) => Promise<T>,
@@ -71,7 +73,7 @@ export async function querySessionOrTurn<T>(
   }
 }
 
-export async function loadPolicyFile({ io: { cwd, env } }: CommandContext, file: string) {
+export async function loadPolicyFile({ io: { cwd, env } }: Context, file: string) {
   const { loadConfig } = await import("../../config/config-file.ts");
   const { toPolicyOptions } = await import("../../workspace/config-mapping.ts");
   const { CALL_VARIABLES, compileCondition } = await import("../../core/expression.ts");
@@ -80,11 +82,8 @@ export async function loadPolicyFile({ io: { cwd, env } }: CommandContext, file:
   return toPolicyOptions(config);
 }
 
-function showReplay(
-  out: CommandOutput,
-  { summary, session, turn, policyVersion }: ReplayReport,
-  calls: readonly ReplayedCall[],
-): void {
+function showReplay(out: CommandOutput, report: ReplayReport, calls: readonly ReplayedCall[]): void {
+  const { summary, session, turn, policyVersion } = report;
   if (calls.length > 0) {
     out.table(
       ["when", "action", "then", "now", "different"],

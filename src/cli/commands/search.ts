@@ -4,18 +4,13 @@ import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { type SearchType, searchTypes } from "../../core/surface-choice.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
-import { collectOption, createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
+import { collectOption, createWholeNumberParser, examples } from "../option-parsers.ts";
 import { safeJson } from "../terminal-text.ts";
 
-interface SearchFlags {
-  readonly category?: readonly string[];
-  readonly type?: SearchType;
-  readonly limit: number;
-  readonly full?: boolean;
-}
+type SearchFlags = Readonly<{ category?: readonly string[]; type?: SearchType; limit: number; full?: boolean }>;
 
-export function addSearchCommand(program: Command, context: CommandContext): void {
+export function addSearchCommand(program: Command, context: Context): void {
   program
     .command("search")
     .summary("find actions by what they do")
@@ -28,8 +23,7 @@ export function addSearchCommand(program: Command, context: CommandContext): voi
     .option("--limit <n>", "show at most N", createWholeNumberParser(1), 8)
     .option("--full", "show descriptions and input schemas")
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "qm search read a file",
         "qm search --type regex '^file__.*te$'",
         "qm search 'select:file__read' --json",
@@ -54,16 +48,13 @@ export function addSearchCommand(program: Command, context: CommandContext): voi
     );
 }
 
-export function addHintsCommand(program: Command, context: CommandContext): void {
+export function addHintsCommand(program: Command, context: Context): void {
   program
     .command("hints")
     .summary("show the action shortlist of a prompt")
     .description("Show the shortlist of actions that a prompt gets for a task, as the model reads it.")
     .argument("<task...>", "what the model is asked to do")
-    .addHelpText(
-      "after",
-      formatExamples("qm hints change the title of the readme", "qm hints --actor reviewer find a file"),
-    )
+    .addHelpText(...examples("qm hints change the title of the readme", "qm hints --actor reviewer find a file"))
     .action((words: readonly string[]) =>
       withWorkspace(context, "looking", async ({ quartermaster }) => {
         const text = await quartermaster.hints(words.join(" "), toCallerOptions(context.globals));
@@ -72,13 +63,11 @@ export function addHintsCommand(program: Command, context: CommandContext): void
     );
 }
 
-function showFound({ out }: CommandContext, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
+function showFound({ out }: Context, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
   if (items.length === 0) out.line("No action matches.");
   else out.table(["action", "score", "what it does"], items.map(toRow));
   for (const { qualified_name, input_schema } of full ? items : []) {
-    out.line();
-    out.line(`Input schema of ${qualified_name}:`);
-    out.line(safeJson(input_schema, 2));
+    out.line("", `Input schema of ${qualified_name}:`, safeJson(input_schema, 2));
   }
   const notes = [
     ...(unmatched.length === 0 ? [] : [`No visible action has: ${unmatched.join(", ")}`]),

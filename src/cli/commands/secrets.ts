@@ -1,21 +1,21 @@
 import type { Command } from "commander";
 import { QmError } from "../../core/errors.ts";
 import { identifyApprover, requirePresence } from "../approver.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
-import { formatExamples } from "../option-parsers.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { createUsageError } from "../exit-codes.ts";
+import { examples } from "../option-parsers.ts";
 import { readSecret } from "../terminal.ts";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-export function addSecretsCommand(program: Command, context: CommandContext): void {
+export function addSecretsCommand(program: Command, context: Context): void {
   const secrets = program
     .command("secrets")
     .helpCommand(false)
     .summary("store secrets outside of the configuration")
     .description(`Store values that the configuration refers to as \${secret:NAME}. They are never shown again.`)
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "qm secrets set GITHUB_TOKEN",
         "op read op://dev/github/token | qm secrets set GITHUB_TOKEN",
         "qm secrets list",
@@ -47,8 +47,7 @@ export function addSecretsCommand(program: Command, context: CommandContext): vo
         if (tokens.includes(`${SECRET_PREFIX}${name}`))
           requirePresence(context, await identifyApprover(context, workspace));
         const value = await readSecret(context.io, name);
-        if (value === "")
-          throw new QmError("invalid_arguments", "a secret cannot be empty", { hint: "Nothing was stored." });
+        if (value === "") throw createUsageError("a secret cannot be empty", "Nothing was stored.");
         await secrets.set(name, value);
         context.out.answer({ stored: name }, `Stored. Refer to it as \${secret:${name}}.`);
       }),
@@ -70,7 +69,6 @@ export function addSecretsCommand(program: Command, context: CommandContext): vo
 
 function requireSecretName(name: string): void {
   if (NAME.test(name)) return;
-  throw new QmError("invalid_arguments", `${JSON.stringify(name)} is not a valid name of a secret`, {
-    hint: "Use letters, digits and _, as in GITHUB_TOKEN.",
-  });
+  const message = `${JSON.stringify(name)} is not a valid name of a secret`;
+  throw createUsageError(message, "Use letters, digits and _, as in GITHUB_TOKEN.");
 }

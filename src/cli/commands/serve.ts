@@ -6,11 +6,11 @@ import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { isTerminal, toWritable } from "../terminal.ts";
 
-export function addMcpCommand(program: Command, context: CommandContext): void {
+export function addMcpCommand(program: Command, context: Context): void {
   program
     .command("mcp")
     .summary("run as an MCP server over stdio")
@@ -18,15 +18,16 @@ export function addMcpCommand(program: Command, context: CommandContext): void {
       "Serve all actions over MCP on stdin and stdout, for a client that starts its servers itself. Ends when the client closes stdin.",
     )
     .option("--profile <name>", "the gateway profile for this client", "default")
-    .addHelpText("after", formatExamples("qm mcp", "qm mcp --profile reviewer", "qm connect claude-code"))
+    .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm connect claude-code"))
     .action(({ profile }: { readonly profile: string }) =>
-      withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile), { watch: true }),
+      withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile), true),
     );
 }
 
+const parsePort = createWholeNumberParser(0, 65_535);
 type ServeOptions = { readonly host?: string; readonly port?: number };
 
-export function addServeCommand(program: Command, context: CommandContext): void {
+export function addServeCommand(program: Command, context: Context): void {
   program
     .command("serve")
     .summary("run as an MCP server over HTTP")
@@ -34,18 +35,14 @@ export function addServeCommand(program: Command, context: CommandContext): void
       "Serve all actions over MCP at /mcp until Ctrl-C. Clients send a token: that of their profile, or the one created at the first start. Approvers answer at /v1/approvals with their own token, or by a signed link.",
     )
     .option("--host <address>", "listen on this address instead of gateway.host")
-    .option(
-      "--port <n>",
-      "listen on this port instead of gateway.port; 0 for a free one",
-      createWholeNumberParser(0, 65_535),
-    )
-    .addHelpText("after", formatExamples("qm serve", "qm serve --port 0 --json"))
+    .option("--port <n>", "listen on this port instead of gateway.port; 0 for a free one", parsePort)
+    .addHelpText(...examples("qm serve", "qm serve --port 0 --json"))
     .action((options: ServeOptions) =>
-      withWorkspace(context, "calls", (workspace) => runServe(context, workspace, options), { watch: true }),
+      withWorkspace(context, "calls", (workspace) => runServe(context, workspace, options), true),
     );
 }
 
-async function runMcp({ io, out }: CommandContext, workspace: Workspace, profile: string): Promise<void> {
+async function runMcp({ io, out }: Context, workspace: Workspace, profile: string): Promise<void> {
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
   if (isTerminal(io.stdin))
@@ -58,7 +55,7 @@ async function runMcp({ io, out }: CommandContext, workspace: Workspace, profile
   });
 }
 
-async function runServe({ io, out }: CommandContext, workspace: Workspace, options: ServeOptions): Promise<void> {
+async function runServe({ io, out }: Context, workspace: Workspace, options: ServeOptions): Promise<void> {
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const { openApprovalsApi } = await import("../../http/approvals-api.ts");
   const { announceServer, getPublicUrl } = await import("../../http/approval-links.ts");

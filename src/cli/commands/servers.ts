@@ -3,21 +3,20 @@ import type { Command } from "commander";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import type { ServerState } from "../../mcp/provider/mcp-servers.ts";
 import type { ServerSpec } from "../../mcp/server-spec.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
-import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { addServersAddCommand, addServersRemoveCommand } from "./servers/add-remove.ts";
 import { addServersLoginCommand, addServersStartStopCommands, requireServer } from "./servers/connection.ts";
 import { addServersReviewCommand } from "./servers/review.ts";
 
-export function addServersCommand(program: Command, context: CommandContext): void {
+export function addServersCommand(program: Command, context: Context): void {
   const servers = program
     .command("servers")
     .helpCommand(false)
     .summary("manage MCP servers")
     .description("List, add, remove, start, stop and review MCP servers.")
     .addHelpText(
-      "after",
-      formatExamples("qm servers list", "qm servers add npm:@modelcontextprotocol/server-memory", "qm servers review"),
+      ...examples("qm servers list", "qm servers add npm:@modelcontextprotocol/server-memory", "qm servers review"),
     );
   addServersListCommand(servers, context);
   addServersAddCommand(servers, context);
@@ -38,7 +37,7 @@ interface ServerRow {
   readonly problem?: string | undefined;
 }
 
-function addServersListCommand(servers: Command, context: CommandContext): void {
+function addServersListCommand(servers: Command, context: Context): void {
   servers
     .command("list")
     .summary("list the servers, their state and how to reach them")
@@ -48,23 +47,21 @@ function addServersListCommand(servers: Command, context: CommandContext): void 
     .action(() =>
       withWorkspace(context, "looking", async ({ servers, config, configPath }) => {
         const { toDisabledServerSpecs } = await import("../../workspace/config-mapping.ts");
-        const enabled = (await servers.listWithRecords()).map(
-          ({ spec, state, tools, withheld, connection: { pid, problem } }): ServerRow => {
+        const rows = (await servers.listWithRecords()).map(
+          ({ spec, state, tools, withheld, connection }): ServerRow => {
+            const { pid, problem } = connection;
             return { spec, state, tools: state === "configured" ? undefined : tools, withheld, pid, problem };
           },
         );
-        const disabled = toDisabledServerSpecs(config, dirname(configPath ?? context.io.cwd)).map(
-          (spec): ServerRow => ({ spec, state: "disabled", withheld: 0 }),
-        );
-        await showServers(
-          context,
-          [...enabled, ...disabled].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
-        );
+        for (const spec of toDisabledServerSpecs(config, dirname(configPath ?? context.io.cwd)))
+          rows.push({ spec, state: "disabled", withheld: 0 });
+        rows.sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1));
+        await showServers(context, rows);
       }),
     );
 }
 
-async function showServers({ out }: CommandContext, servers: readonly ServerRow[]): Promise<void> {
+async function showServers({ out }: Context, servers: readonly ServerRow[]): Promise<void> {
   const { formatLaunch } = await import("../../mcp/server-spec.ts");
   if (out.isJson) {
     // The launch holds references such as `${secret:NAME}`, never their values.
@@ -94,7 +91,7 @@ async function showServers({ out }: CommandContext, servers: readonly ServerRow[
     out.line(out.dim("`qm servers review` shows the withheld definitions and why they are withheld."));
 }
 
-function addServersLogsCommand(servers: Command, context: CommandContext): void {
+function addServersLogsCommand(servers: Command, context: Context): void {
   servers
     .command("logs")
     .summary("show the stderr of a server")

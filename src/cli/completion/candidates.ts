@@ -1,7 +1,7 @@
 import type { Command, Option } from "commander";
 import { omitUndefined } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 
 export const completionShells = ["bash", "zsh", "fish"] as const;
 
@@ -15,12 +15,11 @@ interface TypedCommand {
 }
 
 export type CompletionCandidate = readonly [word: string, meaning: string];
+type Candidates = readonly CompletionCandidate[];
+type Values = TypedCommand["values"];
 
 /** The candidates for the last word. Empty: a file name, or unknown. */
-export async function findCompletions(
-  context: CommandContext,
-  words: readonly string[],
-): Promise<readonly CompletionCandidate[]> {
+export async function findCompletions(context: Context, words: readonly string[]): Promise<Candidates> {
   const typed = parseTypedWords(context.program, words);
   const found = await listCandidates(context, typed);
   // Without names that a shell would have to quote, or would act on.
@@ -56,7 +55,7 @@ function listCommandOptions(command: Command, program: Command): readonly Option
   return [...own, ...inherited.filter(({ long }) => own.every((each) => each.long !== long))];
 }
 
-async function listCandidates(context: CommandContext, typed: TypedCommand): Promise<readonly CompletionCandidate[]> {
+async function listCandidates(context: Context, typed: TypedCommand): Promise<Candidates> {
   const { command, operands, values, option, current } = typed;
   if (option !== undefined) return listOptionValues(context, values, option.attributeName());
   if (current.startsWith("-"))
@@ -67,15 +66,12 @@ async function listCandidates(context: CommandContext, typed: TypedCommand): Pro
   return [...subcommands, ...(await listOperands(context, typed))];
 }
 
-function listVisibleCommands(command: Command): readonly CompletionCandidate[] {
+function listVisibleCommands(command: Command): Candidates {
   const commands = command.createHelp().visibleCommands(command);
   return commands.map((each) => [each.name(), each.summary() || each.description()]);
 }
 
-async function listOperands(
-  context: CommandContext,
-  { command, operands, values }: TypedCommand,
-): Promise<readonly CompletionCandidate[]> {
+async function listOperands(context: Context, { command, operands, values }: TypedCommand): Promise<Candidates> {
   const name = command.name();
   if (name === "help") {
     let topic: Command | undefined = context.program;
@@ -88,58 +84,32 @@ async function listOperands(
       quartermaster.categories(caller).map((category) => [category, "category"]),
     );
   if (operands.length > 0) return [];
-  switch (name) {
-    case "describe":
-    case "invoke":
-      return queryWorkspace(context, values, (workspace) => {
-        const visible = new Set<string>(workspace.quartermaster.names(caller));
-        return listAllActions(workspace).filter(([action]) => visible.has(action));
-      });
-    case "explain":
-      return queryWorkspace(context, values, listAllActions);
-    case "completion":
-      return completionShells.map((shell) => [shell, "shell"]);
-    default:
-      return [];
-  }
+  if (name === "completion") return completionShells.map((shell) => [shell, "shell"]);
+  if (name === "explain") return queryWorkspace(context, values, listAllActions);
+  if (name !== "describe" && name !== "invoke") return [];
+  return queryWorkspace(context, values, (workspace) => {
+    const visible = new Set<string>(workspace.quartermaster.names(caller));
+    return listAllActions(workspace).filter(([action]) => visible.has(action));
+  });
 }
 
-async function listOptionValues(
-  context: CommandContext,
-  values: TypedCommand["values"],
-  option: string,
-): Promise<readonly CompletionCandidate[]> {
-  switch (option) {
-    case "actor":
-      return queryWorkspace(context, values, ({ config }) =>
-        Object.keys(config.actors).map((actor) => [actor, "actor"]),
-      );
-    case "action":
-      return queryWorkspace(context, values, listAllActions);
-    case "session":
-    case "tenant":
-    case "call":
-      return listRecent(context, values, option === "call" ? "callId" : option, option);
-    case "type": {
-      const { eventShapes } = await import("../../core/events.ts");
-      return Object.keys(eventShapes).map((type) => [type, "event"]);
-    }
-    default:
-      return [];
-  }
+async function listOptionValues(context: Context, values: Values, option: string): Promise<Candidates> {
+  if (option === "actor")
+    return queryWorkspace(context, values, ({ config }) => Object.keys(config.actors).map((actor) => [actor, "actor"]));
+  if (option === "action") return queryWorkspace(context, values, listAllActions);
+  if (option === "session" || option === "tenant") return listRecent(context, values, option, option);
+  if (option === "call") return listRecent(context, values, "callId", option);
+  if (option !== "type") return [];
+  const { eventShapes } = await import("../../core/events.ts");
+  return Object.keys(eventShapes).map((type) => [type, "event"]);
 }
 
-function listAllActions({ quartermaster }: Workspace): readonly CompletionCandidate[] {
+function listAllActions({ quartermaster }: Workspace): Candidates {
   return quartermaster.inventory().map(({ name, summary }) => [name, summary]);
 }
 
 /** The values in the newest events; a long ledger has too many. */
-function listRecent(
-  context: CommandContext,
-  values: TypedCommand["values"],
-  key: "session" | "tenant" | "callId",
-  meaning: string,
-) {
+function listRecent(context: Context, values: Values, key: "session" | "tenant" | "callId", meaning: string) {
   return withWorkspace(createTypedContext(context, values), "ledger", async ({ quartermaster }) => {
     const events = await quartermaster.ledger.read({ limit: 1000 });
     const found = new Set(events.toReversed().flatMap((event) => event[key] ?? []));
@@ -147,19 +117,15 @@ function listRecent(
   });
 }
 
-function queryWorkspace(
-  context: CommandContext,
-  values: TypedCommand["values"],
-  work: (workspace: Workspace) => readonly CompletionCandidate[],
-): Promise<readonly CompletionCandidate[]> {
+function queryWorkspace(context: Context, values: Values, work: (workspace: Workspace) => Candidates) {
   return withWorkspace(createTypedContext(context, values), "looking", work);
 }
 
 /** With the global options typed so far, instead of those of `qm complete` itself. */
-function createTypedContext(context: CommandContext, values: TypedCommand["values"]): CommandContext {
+function createTypedContext(context: Context, values: Values): Context {
   return { ...context, out: { ...context.out, note: () => {} }, globals: toGlobalOptions(values) };
 }
 
-function toGlobalOptions({ config, actor, tenant, user }: TypedCommand["values"]): CommandContext["globals"] {
+function toGlobalOptions({ config, actor, tenant, user }: Values): Context["globals"] {
   return { color: false, ...omitUndefined({ config, actor, tenant, user }) };
 }

@@ -44,10 +44,7 @@ export async function checkCatalog(options: WorkspaceOptions, fileRoot: string):
 async function checkProviders({ quartermaster, config }: Workspace, fileRoot: string): Promise<readonly DoctorCheck[]> {
   const { enabled, readOnly } = config.providers.file;
   if (!enabled) return [warn("provider", "none: there is nothing to call", "Set providers.file.enabled to true.")];
-  const isFolder = await stat(fileRoot).then(
-    (stats) => stats.isDirectory(),
-    () => false,
-  );
+  const isFolder = (await stat(fileRoot).catch(() => undefined))?.isDirectory() ?? false;
   const reach = ok("reach", "file actions reach neither the configuration nor the ledger");
   if (!isFolder)
     return [fail("provider", `file: ${fileRoot} is not a folder`, "Create it, or change providers.file.root."), reach];
@@ -104,9 +101,8 @@ function checkProfiles({ config, servers }: Workspace): readonly DoctorCheck[] {
   return Object.entries(config.gateway.profiles).flatMap(([profile, { passThrough }]) =>
     passThrough
       .filter((pattern) => !names.some((name) => matchesGlob(pattern, name)))
-      .map((pattern) =>
-        warn("profile", `${profile}: no server matches ${JSON.stringify(pattern)}`, "Correct gateway.profiles."),
-      ),
+      .map((pattern) => `${profile}: no server matches ${JSON.stringify(pattern)}`)
+      .map((message) => warn("profile", message, "Correct gateway.profiles.")),
   );
 }
 
@@ -131,11 +127,8 @@ function checkApprovers(workspace: Workspace): readonly DoctorCheck[] {
         return warn("approver", message, "Correct it, or add it to approvals.levels.");
       });
     const problem = token === undefined ? undefined : findTokenProblem(workspace, name, token);
-    const withToken =
-      problem === undefined
-        ? []
-        : [warn("approver", `${name}: ${problem}`, "Without it they cannot answer over HTTP.")];
-    const found = [...unused, ...withToken];
+    const todo = "Without it they cannot answer over HTTP.";
+    const found = [...unused, ...(problem === undefined ? [] : [warn("approver", `${name}: ${problem}`, todo)])];
     return found.length > 0 ? found : [ok("approver", `${name}: ${formatCount(roles.length, "role")}`)];
   });
 }
@@ -164,11 +157,8 @@ function checkWireNames({ quartermaster }: Workspace): DoctorCheck {
   const names = quartermaster.inventory().map(({ name }) => name);
   const rewritten = names.filter((name) => toWireName(name) !== name);
   if (rewritten.length === 0) return ok("names", "models get every name unchanged");
-  return warn(
-    "names",
-    `models get ${rewritten.length} of ${names.length} names rewritten, for example ${rewritten[0]}`,
-    "Rename your own actions to at most 64 letters, digits, _ and -.",
-  );
+  const message = `models get ${rewritten.length} of ${names.length} names rewritten, for example ${rewritten[0]}`;
+  return warn("names", message, "Rename your own actions to at most 64 letters, digits, _ and -.");
 }
 
 async function checkSearch({ quartermaster, config }: Workspace): Promise<DoctorCheck> {

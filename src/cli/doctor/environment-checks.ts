@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { access, constants, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { readPackageInfo } from "../../app/system-runtime.ts";
@@ -8,30 +9,15 @@ import { CALL_VARIABLES, compileCondition } from "../../core/expression.ts";
 import { openWorkspace, resolveFileRoot, resolveStorePath, type WorkspaceOptions } from "../../workspace/workspace.ts";
 
 /** The result of one check of `qm doctor`. */
-export interface DoctorCheck {
-  readonly about: string;
-  readonly status: "ok" | "warn" | "fail";
-  readonly message: string;
-  readonly todo?: string;
-}
-
-export function ok(about: string, message: string): DoctorCheck {
-  return { about, status: "ok", message };
-}
-
-export function warn(about: string, message: string, todo: string): DoctorCheck {
-  return { about, status: "warn", message, todo };
-}
-
-export function fail(about: string, message: string, todo: string): DoctorCheck {
-  return { about, status: "fail", message, todo };
-}
+export type DoctorCheck = Readonly<{ about: string; status: "ok" | "warn" | "fail"; message: string; todo?: string }>;
+type CreateCheck = (about: string, message: string, todo: string) => DoctorCheck;
+export const ok = (about: string, message: string): DoctorCheck => ({ about, status: "ok", message });
+export const warn: CreateCheck = (about, message, todo) => ({ about, status: "warn", message, todo });
+export const fail: CreateCheck = (about, message, todo) => ({ about, status: "fail", message, todo });
+type ConfigCheck = Readonly<{ check: DoctorCheck; paths?: Readonly<{ storePath: string; fileRoot: string }> }>;
 
 /** Without `paths` the configuration is unusable, and nothing else can be checked. */
-export async function checkConfig({ cwd, env, configPath }: WorkspaceOptions): Promise<{
-  readonly check: DoctorCheck;
-  readonly paths?: { readonly storePath: string; readonly fileRoot: string };
-}> {
+export async function checkConfig({ cwd, env, configPath }: WorkspaceOptions): Promise<ConfigCheck> {
   const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
   try {
     const loaded = await loadConfig(configPath, { cwd, env, compileExpression });
@@ -45,18 +31,19 @@ export async function checkConfig({ cwd, env, configPath }: WorkspaceOptions): P
   }
 }
 
+const BROKEN_HINT =
+  "The store was changed. `qm events verify` shows every broken event; restore the store from a backup.";
+
 export async function checkLedger(options: WorkspaceOptions): Promise<DoctorCheck> {
   try {
     const workspace = await openWorkspace({ ...options, purpose: "ledger" });
     const report = await workspace.quartermaster.ledger.verify().finally(() => workspace.close());
     const { sessions, events, broken } = report;
     const [first] = broken;
-    if (first !== undefined)
-      return fail(
-        "ledger",
-        `${formatCount(broken.length, "break")}, first in session ${first.session}: ${first.message}`,
-        "The store was changed. `qm events verify` shows every broken event; restore the store from a backup.",
-      );
+    if (first !== undefined) {
+      const message = `${formatCount(broken.length, "break")}, first in session ${first.session}: ${first.message}`;
+      return fail("ledger", message, BROKEN_HINT);
+    }
     const amount = `${formatCount(events, "event")} in ${formatCount(sessions, "session")}, intact`;
     return ok("ledger", events === 0 ? "empty" : amount);
   } catch (thrown) {
@@ -80,10 +67,7 @@ function compareVersions(a: string, b: string): number {
 
 /** Checks whether a store at `path` could be written, without creating one. */
 export async function checkWritable(path: string): Promise<DoctorCheck> {
-  const exists = await stat(path).then(
-    () => true,
-    () => false,
-  );
+  const exists = existsSync(path);
   const folder = await findExistingFolder(dirname(path));
   try {
     if (exists) await access(path, constants.R_OK | constants.W_OK);
@@ -112,9 +96,6 @@ export async function checkDisk(path: string): Promise<readonly DoctorCheck[]> {
 }
 
 async function findExistingFolder(path: string): Promise<string> {
-  const isFolder = await stat(path).then(
-    (stats) => stats.isDirectory(),
-    () => false,
-  );
-  return isFolder || dirname(path) === path ? path : findExistingFolder(dirname(path));
+  const stats = await stat(path).catch(() => undefined);
+  return stats?.isDirectory() || dirname(path) === path ? path : findExistingFolder(dirname(path));
 }

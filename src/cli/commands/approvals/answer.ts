@@ -5,30 +5,27 @@ import { omitUndefined } from "../../../core/json.ts";
 import type { Outcome } from "../../../core/outcome.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requireApproval, requireYes } from "../../approver.ts";
-import type { CommandContext } from "../../context.ts";
+import type { Context } from "../../context.ts";
 import { exitCodes, getOutcomeExitCode } from "../../exit-codes.ts";
 import { showProgress } from "../../terminal.ts";
 import { formatApprovalAnswer, showApprovalCall } from "./approval-text.ts";
 import { findApproval, getConfiguredLevelRoles, suggestApprovers } from "./lookup.ts";
 
-export interface AnswerOptions {
-  readonly reason?: string;
-  readonly as?: string;
-  readonly run?: boolean;
-  readonly yes?: boolean;
-}
+export type AnswerOptions = Readonly<{ reason?: string; as?: string; run?: boolean; yes?: boolean }>;
+type Decision = "approved" | "denied";
 
 export async function runApprovalsAnswer(
-  context: CommandContext,
+  context: Context,
   workspace: Workspace,
-  decision: "approved" | "denied",
-  idText: string,
-  { reason, as, run = true, yes = false }: AnswerOptions,
-): Promise<void> {
+  id: string,
+  flags: AnswerOptions,
+  decision: Decision,
+) {
+  const { reason, as, run = true, yes = false } = flags;
   const { out } = context;
   const { config } = workspace;
   const { approvals } = workspace.quartermaster;
-  const found = await findApproval(approvals, idText);
+  const found = await findApproval(approvals, id);
   if (found.state !== "pending") throw createAnsweredError(found);
   const person = await identifyApprover(context, workspace, as);
   showApprovalCall(out.isJson ? toStderrOutput(out) : out, found, getConfiguredLevelRoles(config, found));
@@ -36,9 +33,9 @@ export async function runApprovalsAnswer(
     await requireApproval(context, person, { question: "Approve exactly this call?", done: decision, yes });
   else await requireYes(context, { question: "Deny it?", done: decision, yes });
 
-  const { id, roles } = person;
+  const approver = { id: person.id, roles: person.roles, via: "cli" };
   const approval = await approvals
-    .answer(found.id, { decision, ...omitUndefined({ reason }) }, { id, roles, via: "cli" })
+    .answer(found.id, { decision, ...omitUndefined({ reason }) }, approver)
     .catch((thrown: unknown) => {
       if (!(thrown instanceof QmError) || thrown.code !== "denied") throw thrown;
       const { message, details } = thrown;
@@ -52,9 +49,9 @@ export async function runApprovalsAnswer(
 }
 
 /** With --json the answer is on stdout; the person who is asked reads the call on stderr. */
-function toStderrOutput({ note }: CommandContext["out"]) {
+function toStderrOutput({ note }: Context["out"]) {
   const paint = (text: string) => text;
-  return { line: (text = "") => note(text), bold: paint, warn: paint };
+  return { line: (...lines: readonly string[]) => note(lines.join("\n")), bold: paint, warn: paint };
 }
 
 function createAnsweredError(approval: ApprovalView): QmError {
@@ -70,26 +67,23 @@ function createAnsweredError(approval: ApprovalView): QmError {
   });
 }
 
-export async function runApprovalsRun(
-  context: CommandContext,
-  { quartermaster: { approvals } }: Workspace,
-  idText: string | undefined,
-): Promise<void> {
+export async function runApprovalsRun(context: Context, { quartermaster }: Workspace, idText: string | undefined) {
+  const { approvals } = quartermaster;
   if (idText === undefined) return runApprovedCalls(context, approvals);
   const approval = await findApproval(approvals, idText);
   const { id, state } = approval;
   if (state === "pending")
-    throw new QmError("conflict", "it is not approved yet", {
-      hint: `Run \`qm approvals approve ${id}\` to approve and run it.`,
-    });
+    throw createConflict("it is not approved yet", `Run \`qm approvals approve ${id}\` to approve and run it.`);
   if (state === "denied" || state === "expired")
-    throw new QmError("conflict", `it never runs: ${formatApprovalAnswer(approval)}`, {
-      hint: "The caller must ask again.",
-    });
+    throw createConflict(`it never runs: ${formatApprovalAnswer(approval)}`, "The caller must ask again.");
   await runAndShow(context, approvals, approval);
 }
 
-async function runApprovedCalls({ out, end }: CommandContext, approvals: Approvals): Promise<void> {
+function createConflict(message: string, hint: string): QmError {
+  return new QmError("conflict", message, { hint });
+}
+
+async function runApprovedCalls({ out, end }: Context, approvals: Approvals): Promise<void> {
   const approved = await approvals.list({ state: "approved", limit: 1_000 });
   await approvals.run();
   const after = await Promise.all(approved.map(({ id }) => approvals.get(id)));
@@ -111,16 +105,13 @@ async function runApprovedCalls({ out, end }: CommandContext, approvals: Approva
     out.line(out.dim(`${formatCount(left.length, "call")} not run: their actions are not known in this workspace.`));
 }
 
-export async function readFailureReason(
-  approvals: Approvals,
-  { id, status }: ApprovalView,
-): Promise<string | undefined> {
+export async function readFailureReason(approvals: Approvals, { id, status }: ApprovalView) {
   if (status === undefined || status === "done") return undefined;
   const outcome = await approvals.look(id, { timeoutMs: 0 });
   return outcome.status === "failed" || outcome.status === "refused" ? outcome.error.error : undefined;
 }
 
-async function runAndShow(context: CommandContext, approvals: Approvals, approval: ApprovalView): Promise<void> {
+async function runAndShow(context: Context, approvals: Approvals, approval: ApprovalView): Promise<void> {
   const { io, out, end } = context;
   const outcome = await awaitOrRunCall(context, approvals, approval);
   if (out.isJson) out.json({ approval: await approvals.get(approval.id), outcome });
@@ -128,15 +119,14 @@ async function runAndShow(context: CommandContext, approvals: Approvals, approva
   if (out.isJson) return;
   if (outcome.status === "waiting") return out.line("It runs as soon as a process that knows the action is running.");
   if (outcome.status !== "done") return out.problem({ ...outcome.error });
-  out.line(`It ran successfully in ${Math.round(outcome.durationMs)} ms:`);
-  out.line(escapeUnsafe(outcome.value));
+  out.line(`It ran successfully in ${Math.round(outcome.durationMs)} ms:`, escapeUnsafe(outcome.value));
 }
 
 /** How long a running gateway has to start an approved call. */
 const GATEWAY_MS = 2_000;
 
 /** Waits for a running gateway to run an approved call, else runs it. Still `waiting`: the action is unknown here. */
-async function awaitOrRunCall({ io }: CommandContext, approvals: Approvals, approval: ApprovalView): Promise<Outcome> {
+async function awaitOrRunCall({ io }: Context, approvals: Approvals, approval: ApprovalView): Promise<Outcome> {
   const { signal } = io;
   const { id } = approval;
   // Only a caller at the command line gets the outcome by reading it here.
@@ -151,9 +141,8 @@ async function awaitOrRunCall({ io }: CommandContext, approvals: Approvals, appr
     return await outcome(id, { signal, ...(state === "executing" ? {} : { timeoutMs: 0 }) });
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
-    throw new QmError("cancelled", "interrupted while waiting for the call", {
-      hint: `It is approved and may still run. \`qm approvals show ${id}\` shows the outcome.`,
-    });
+    const hint = `It is approved and may still run. \`qm approvals show ${id}\` shows the outcome.`;
+    throw new QmError("cancelled", "interrupted while waiting for the call", { hint });
   } finally {
     stopProgress();
   }

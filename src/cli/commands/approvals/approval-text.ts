@@ -4,19 +4,15 @@ import { escapeUnsafe, toOneLine, toVisibleJson, toVisibleText } from "../../../
 import { clip } from "../../../core/json.ts";
 import type { CommandOutput } from "../../output.ts";
 
+type CallOutput = Pick<CommandOutput, "line" | "bold" | "warn">;
+
 /** Prints the exact call, which is untrusted. `cut` shortens long texts; never set it when asking for approval. */
-export function showApprovalCall(
-  out: Pick<CommandOutput, "line" | "bold" | "warn">,
-  approval: ApprovalView,
-  roles: readonly string[],
-  cut = false,
-): void {
+export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles: readonly string[], cut = false): void {
   const { id, action, args, preview, masked, warnings, reason, rule, level, via, requestedAt, expiresAt } = approval;
   const indent = " ".repeat(12);
   const field = (name: string, text: string): void => {
-    const [first = "", ...rest] = escapeUnsafe(text).split("\n");
-    out.line(`${out.bold(`${name}:`.padEnd(12))}${first}`);
-    for (const line of rest) out.line(`${indent}${line}`);
+    const lines = escapeUnsafe(text).split("\n").join(`\n${indent}`);
+    out.line(`${out.bold(`${name}:`.padEnd(12))}${lines}`);
   };
   const longField = (name: string, text: string): void => {
     const clipped = clip(text.split("\n", 60).join("\n"), 4_000);
@@ -64,10 +60,8 @@ export function formatApprovalAnswer({ answer }: Pick<ApprovalView, "answer">): 
 }
 
 export function formatRequester({ actor, session, user, person, tenant }: ApprovalView): string {
-  const named = Object.entries({ user, person, tenant }).flatMap(([what, name]) =>
-    name === undefined ? [] : `, ${what} ${name}`,
-  );
-  return `${actor} in ${session}${named.join("")}`;
+  const named = Object.entries({ user, person, tenant }).filter(([, name]) => name !== undefined);
+  return `${actor} in ${session}${named.map(([what, name]) => `, ${what} ${name}`).join("")}`;
 }
 
 /** For example `pending`, or `done, failed` for a call that ran and failed. */
@@ -75,10 +69,7 @@ export function formatApprovalState({ state, status }: Pick<ApprovalView, "state
   return status === undefined || status === "done" ? state : `${state}, ${status}`;
 }
 
-export function getApprovalPaint(
-  out: CommandOutput,
-  { state, status }: Pick<ApprovalView, "state" | "status">,
-): (text: string) => string {
+export function getApprovalPaint(out: CommandOutput, { state, status }: Pick<ApprovalView, "state" | "status">) {
   if (state === "done") return status === "done" ? out.good : out.bad;
   return state === "denied" || state === "interrupted" ? out.bad : out.warn;
 }

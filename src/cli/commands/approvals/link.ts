@@ -16,31 +16,23 @@ import {
 import { getAddressPath, getLinkKeyPath } from "../../../workspace/state-paths.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requirePresence } from "../../approver.ts";
-import type { CommandContext } from "../../context.ts";
+import type { Context } from "../../context.ts";
+import { createUsageError } from "../../exit-codes.ts";
 import { formatApprovalAnswer } from "./approval-text.ts";
 import { findApproval, findConfiguredObjection, requireConfiguredRoles, suggestApprovers } from "./lookup.ts";
 
-export type LinkOptions = { readonly for: string; readonly expires: string };
-
+type LinkOptions = { readonly for: string; readonly expires: string };
 const MAX_NAME_LENGTH = 128;
 
-export async function runApprovalsLink(
-  context: CommandContext,
-  workspace: Workspace,
-  idText: string,
-  { for: approver, expires: lifetime }: LinkOptions,
-): Promise<void> {
+export async function runApprovalsLink(context: Context, workspace: Workspace, idText: string, options: LinkOptions) {
   const { out, io } = context;
+  const { for: approver, expires: lifetime } = options;
   const { quartermaster, config, storePath } = workspace;
   const ms = parseDuration(lifetime);
   if (ms === undefined)
-    throw new QmError("invalid_arguments", `${quoteName(lifetime)} is not a duration`, {
-      hint: "Give --expires like 30m, 8h or 2d.",
-    });
+    throw createUsageError(`${quoteName(lifetime)} is not a duration`, "Give --expires like 30m, 8h or 2d.");
   if (approver === "" || approver.length > MAX_NAME_LENGTH)
-    throw new QmError("invalid_arguments", `a name has 1 to ${MAX_NAME_LENGTH} characters`, {
-      hint: "Give --for <name>.",
-    });
+    throw createUsageError(`a name has 1 to ${MAX_NAME_LENGTH} characters`, "Give --for <name>.");
   const roles = requireConfiguredRoles(config, approver);
   const server = await findAnnouncedServer(getAddressPath(storePath), systemProcess);
   const base = getPublicUrl(config) ?? (server === undefined ? getConfiguredUrl(config) : toLocalUrl(server));
@@ -67,10 +59,8 @@ export async function runApprovalsLink(
 function requireRights(config: Config, approval: ApprovalView, name: string, decision: "approved" | "denied"): void {
   const objection = findConfiguredObjection(config, approval, name, decision);
   if (objection === undefined) return;
-  throw new QmError("denied", objection, {
-    hint: suggestApprovers(config, approval, "approved", (other) => `Give --for ${other}.`),
-    details: { approval_id: approval.id },
-  });
+  const hint = suggestApprovers(config, approval, "approved", (other) => `Give --for ${other}.`);
+  throw new QmError("denied", objection, { hint, details: { approval_id: approval.id } });
 }
 
 function getConfiguredUrl({ gateway: { host, port } }: Config): URL {

@@ -12,7 +12,8 @@ import { clip, omitUndefined } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requirePresence } from "../../approver.ts";
-import { type CommandContext, followStore, pause, toOwnerFilter } from "../../context.ts";
+import { type Context, followStore, pause, toOwnerFilter } from "../../context.ts";
+import { createUsageError } from "../../exit-codes.ts";
 import { formatTimeSpan } from "../../terminal-text.ts";
 import { readFailureReason } from "./answer.ts";
 import {
@@ -25,23 +26,14 @@ import {
 } from "./approval-text.ts";
 import { findApproval, getConfiguredLevelRoles } from "./lookup.ts";
 
-export interface ApprovalsListOptions {
-  readonly state?: string;
-  readonly all?: boolean;
-  readonly action?: string;
-  readonly limit: number;
-}
+type ListOptions = Readonly<{ state?: string; all?: boolean; action?: string; limit: number }>;
 
-export async function runApprovalsList(
-  { out, globals }: CommandContext,
-  { quartermaster }: Workspace,
-  options: ApprovalsListOptions,
-): Promise<void> {
+export async function runApprovalsList({ out, globals }: Context, workspace: Workspace, options: ListOptions) {
   const { action, limit } = options;
   const state = parseStates(options);
   const isPending = state?.length === 1 && state[0] === "pending";
   const query = { limit, ...toOwnerFilter(globals), ...omitUndefined({ state, action }) };
-  const found = await quartermaster.approvals.list(query);
+  const found = await workspace.quartermaster.approvals.list(query);
   if (out.isJson) return out.json({ approvals: found });
   if (found.length === 0) {
     out.line(isPending ? "No call waits for an answer." : "No approval matches.");
@@ -68,19 +60,18 @@ export async function runApprovalsList(
   if (isPending) out.line(out.dim("`qm approvals show <id>` shows the exact call."));
 }
 
-function parseStates({ state, all }: ApprovalsListOptions): readonly ApprovalState[] | undefined {
+function parseStates({ state, all }: ListOptions): readonly ApprovalState[] | undefined {
   if (all !== true) return (state ?? "pending").split(",").map(parseState);
   if (state === undefined) return undefined;
-  throw new QmError("invalid_arguments", "--all and --state contradict each other", { hint: "Give one of them." });
+  throw createUsageError("--all and --state contradict each other", "Give one of them.");
 }
 
 function parseState(text: string): ApprovalState {
   const found = approvalStates.find((each) => each === text.trim());
   if (found !== undefined) return found;
-  throw new QmError("invalid_arguments", `unknown approval state ${quoteName(text)}`, {
-    details: { valid: [...approvalStates] },
-    hint: "Give one of them, several with commas, or --all.",
-  });
+  const details = { valid: [...approvalStates] };
+  const hint = "Give one of them, several with commas, or --all.";
+  throw new QmError("invalid_arguments", `unknown approval state ${quoteName(text)}`, { details, hint });
 }
 
 /** How much of the ids to show so that they differ: the time in milliseconds, or more. */
@@ -89,18 +80,14 @@ function getUniqueIdLength(found: readonly ApprovalView[]): number {
   return [13, 18, 23].find(differ) ?? 36;
 }
 
-export type ApprovalsShowOptions = { readonly full?: boolean; readonly reveal?: boolean; readonly as?: string };
+type ShowOptions = { readonly full?: boolean; readonly reveal?: boolean; readonly as?: string };
 
-export async function runApprovalsShow(
-  context: CommandContext,
-  workspace: Workspace,
-  idText: string,
-  { full = false, reveal = false, as }: ApprovalsShowOptions,
-): Promise<void> {
+export async function runApprovalsShow(context: Context, workspace: Workspace, idText: string, options: ShowOptions) {
   const { out } = context;
+  const { full = false, reveal = false, as } = options;
   const { approvals } = workspace.quartermaster;
   const found = await findApproval(approvals, idText);
-  const approval = reveal ? await revealApproval(context, workspace, found.id, as) : found;
+  const approval = reveal ? await revealApproval(context, workspace, found, as) : found;
   if (out.isJson) return out.json(approval);
   showApprovalCall(out, approval, getConfiguredLevelRoles(workspace.config, approval), !full);
   showApprovalHistory(out, approval, await readFailureReason(approvals, approval));
@@ -109,22 +96,16 @@ export async function runApprovalsShow(
 }
 
 /** Secrets are revealed only to an approver of the call, and only if a person is present. */
-async function revealApproval(
-  context: CommandContext,
-  workspace: Workspace,
-  approvalId: string,
-  as: string | undefined,
-) {
+async function revealApproval(context: Context, workspace: Workspace, { id }: ApprovalView, as?: string) {
   const person = await identifyApprover(context, workspace, as);
   requirePresence(context, person);
-  const { id, roles } = person;
-  return workspace.quartermaster.approvals.reveal(approvalId, { id, roles, via: "cli" });
+  return workspace.quartermaster.approvals.reveal(id, { id: person.id, roles: person.roles, via: "cli" });
 }
 
 const POLL_MS = 500;
 const PAGE = 1_000;
 
-export async function runApprovalsWatch(context: CommandContext): Promise<void> {
+export async function runApprovalsWatch(context: Context): Promise<void> {
   let isAnnounced = false;
   const announce = (count: number): void => {
     if (isAnnounced) return;
@@ -145,7 +126,7 @@ export async function runApprovalsWatch(context: CommandContext): Promise<void> 
 }
 
 /** Changes of this process are reported at once, those of other processes are found by polling. */
-export async function followApprovalChanges(context: CommandContext, approvals: Approvals): Promise<void> {
+export async function followApprovalChanges(context: Context, approvals: Approvals): Promise<void> {
   const { signal } = context.io;
   const seen = new Map<string, ApprovalView>();
   const reportChange = (approval: ApprovalView): void => {
@@ -168,13 +149,13 @@ export async function followApprovalChanges(context: CommandContext, approvals: 
   }
 }
 
-function isSelected({ globals }: CommandContext, approval: ApprovalView): boolean {
+function isSelected({ globals }: Context, approval: ApprovalView): boolean {
   return (["session", "actor", "tenant", "user"] as const).every(
     (key) => globals[key] === undefined || globals[key] === approval[key],
   );
 }
 
-function printChange({ out }: CommandContext, approval: ApprovalView): void {
+function printChange({ out }: Context, approval: ApprovalView): void {
   const { id, state, action, level, answer, requestedAt, endedAt } = approval;
   const at = (endedAt ?? answer?.at ?? requestedAt).slice(11, 19);
   const status = getApprovalPaint(out, approval)(formatApprovalState(approval).padEnd(11));

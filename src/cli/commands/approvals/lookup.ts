@@ -7,6 +7,7 @@ import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
 import { getApproverRoles } from "../../../http/approvers.ts";
 import { toPolicyOptions } from "../../../workspace/config-mapping.ts";
+import { createUsageError } from "../../exit-codes.ts";
 
 const ID_LENGTH = 36;
 const MIN_PREFIX = 6;
@@ -16,9 +17,10 @@ const PAGE = 1_000;
 export async function findApproval(approvals: Approvals, text: string): Promise<ApprovalView> {
   if (text.length >= ID_LENGTH) return approvals.get(text);
   if (text.length < MIN_PREFIX)
-    throw new QmError("invalid_arguments", `the id ${quoteName(text)} is too short`, {
-      hint: `Give at least ${MIN_PREFIX} characters of the id.`,
-    });
+    throw createUsageError(
+      `the id ${quoteName(text)} is too short`,
+      `Give at least ${MIN_PREFIX} characters of the id.`,
+    );
   const found: string[] = [];
   for await (const { id } of iterateApprovals(approvals)) if (id.startsWith(text)) found.push(id);
   const [id, another] = found;
@@ -27,10 +29,9 @@ export async function findApproval(approvals: Approvals, text: string): Promise<
       hint: "Run `qm approvals list --all` to see all approvals.",
     });
   if (another === undefined) return approvals.get(id);
-  throw new QmError("invalid_arguments", `${found.length} approval ids start with ${quoteName(text)}`, {
-    details: { suggestions: found.slice(-5) },
-    hint: "Give more of the id.",
-  });
+  const details = { suggestions: found.slice(-5) };
+  const message = `${found.length} approval ids start with ${quoteName(text)}`;
+  throw new QmError("invalid_arguments", message, { details, hint: "Give more of the id." });
 }
 
 async function* iterateApprovals(approvals: Approvals): AsyncGenerator<ApprovalView> {
@@ -52,31 +53,22 @@ export function requireConfiguredRoles(config: Config, name: string): readonly s
   const roles = getApproverRoles(config, name);
   if (roles.length > 0) return roles;
   const names = Object.keys(config.approvals.approvers);
-  throw new QmError("invalid_arguments", `${quoteName(name)} is no approver${didYouMean(name, names)}`, {
-    hint: `approvals.approvers has: ${names.join(", ")}.`,
-  });
+  const hint = `approvals.approvers has: ${names.join(", ")}.`;
+  throw new QmError("invalid_arguments", `${quoteName(name)} is no approver${didYouMean(name, names)}`, { hint });
 }
 
 type Decision = "approved" | "denied";
 
 /** Why this person may not give this answer. Undefined: they may. */
-export function findConfiguredObjection(
-  config: Config,
-  approval: ApprovalView,
-  name: string,
-  decision: Decision,
-): string | undefined {
+export function findConfiguredObjection(config: Config, approval: ApprovalView, name: string, decision: Decision) {
   const person = { id: name, roles: getApproverRoles(config, name) };
   return checkApprovalRights(getApprovalSettings(config), approval, person, decision);
 }
 
+type Advice = (name: string) => string;
+
 /** Says who may give this answer. `toAdvice` says what to do with the name of such a person. */
-export function suggestApprovers(
-  config: Config,
-  approval: ApprovalView,
-  decision: Decision,
-  toAdvice: (name: string) => string,
-): string {
+export function suggestApprovers(config: Config, approval: ApprovalView, decision: Decision, toAdvice: Advice): string {
   const names = Object.keys(config.approvals.approvers);
   const canAnswer = (name: string) => findConfiguredObjection(config, approval, name, decision) === undefined;
   const able = names.filter(canAnswer);

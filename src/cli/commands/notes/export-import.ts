@@ -4,28 +4,19 @@ import { yieldToEventLoop } from "../../../core/async.ts";
 import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import type { ResourceKind } from "../../../infospace/note.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { type CommandContext, type Io, toCallerOptions, toOwnerFilter } from "../../context.ts";
+import { type Context, type Io, toCallerOptions, toOwnerFilter } from "../../context.ts";
 import { createFileReadError, writeOutputFile } from "../../output-file.ts";
 import { readChunks, showProgress } from "../../terminal.ts";
 import { formatNoteOrigin, withInterrupt } from "./note-text.ts";
 
-export interface NotesExportFlags {
-  readonly output?: string;
-  readonly force?: boolean;
-  readonly history?: boolean;
-  readonly kind?: ResourceKind;
-  readonly saved?: boolean;
-}
+type FileFlags = Readonly<{ output?: string; force?: boolean }>;
+type ExportFlags = FileFlags & Readonly<{ history?: boolean; kind?: ResourceKind; saved?: boolean }>;
 
-export async function runNotesExport(
-  context: CommandContext,
-  { quartermaster }: Workspace,
-  handles: readonly string[],
-  { output, force, history, kind, saved }: NotesExportFlags,
-): Promise<void> {
+export async function runNotesExport(context: Context, workspace: Workspace, handles: string[], flags: ExportFlags) {
   const { io, out, globals } = context;
+  const { output, force, history, kind, saved } = flags;
   const query = { ...toOwnerFilter(globals), kind, saved, history, signal: io.signal };
-  const exported = quartermaster.notes.export({ ...query, ...(handles.length === 0 ? {} : { handles }) });
+  const exported = workspace.quartermaster.notes.export({ ...query, ...(handles.length === 0 ? {} : { handles }) });
   const stopProgress = showProgress(io.stderr, "The export");
   let last = "";
   async function* readLines(): AsyncGenerator<string> {
@@ -57,7 +48,7 @@ export async function runNotesExport(
 
 const HANDLES_SHOWN = 5;
 
-export async function runNotesImport(context: CommandContext, { quartermaster }: Workspace, file: string) {
+export async function runNotesImport(context: Context, { quartermaster }: Workspace, file: string) {
   const { io, out, globals } = context;
   const { notes } = quartermaster;
   const caller = toCallerOptions(globals);
@@ -65,9 +56,8 @@ export async function runNotesImport(context: CommandContext, { quartermaster }:
   quartermaster.categories(caller);
   const chunks = file === "-" ? readChunks(io) : readFileChunks(io, file);
   const stopProgress = showProgress(io.stderr, "The import");
-  const imported = await withInterrupt(context, () => notes.import(chunks, { signal: io.signal }, caller)).finally(
-    stopProgress,
-  );
+  const importing = withInterrupt(context, () => notes.import(chunks, { signal: io.signal }, caller));
+  const imported = await importing.finally(stopProgress);
   if (out.isJson) return out.json(imported);
   const { versions, renewed, handles } = imported;
   const amount = `${formatCount(imported.notes, "note")} and ${formatCount(imported.collections, "collection")}`;

@@ -1,50 +1,34 @@
 import { systemRuntime } from "../../../app/system-runtime.ts";
 import { formatCount, quoteShellWord, toOneLine } from "../../../core/display-text.ts";
-import { QmError } from "../../../core/errors.ts";
 import type { ResourceKind } from "../../../infospace/note.ts";
 import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { NoteSearchType } from "../../../infospace/search/note-search.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { type CommandContext, toCallerOptions, toOwnerFilter } from "../../context.ts";
+import { type Context, toCallerOptions, toOwnerFilter } from "../../context.ts";
+import { createUsageError } from "../../exit-codes.ts";
 import { showProgress } from "../../terminal.ts";
 import { formatTimeSpan } from "../../terminal-text.ts";
 import { formatNoteReach, formatNotesUsage, formatTypeAndSize, withInterrupt } from "./note-text.ts";
 
-export interface NotesListFlags {
-  readonly kind?: ResourceKind;
-  readonly name?: string;
-  readonly action?: string;
-  readonly saved?: boolean;
-  readonly unsaved?: boolean;
-  readonly parts?: boolean;
-  readonly before?: string;
-  readonly limit: number;
-}
+type NotesListFlags = Readonly<{ saved?: boolean; unsaved?: boolean; limit: number }> & NotesFilter;
+type NotesFilter = Readonly<{ kind?: ResourceKind; name?: string; action?: string; parts?: boolean; before?: string }>;
 
-export async function runNotesList(
-  context: CommandContext,
-  { quartermaster: { notes } }: Workspace,
-  { saved = false, unsaved = false, limit, ...flags }: NotesListFlags,
-): Promise<void> {
+export async function runNotesList(context: Context, { quartermaster }: Workspace, options: NotesListFlags) {
   const { out, io, globals } = context;
+  const { notes } = quartermaster;
+  const { saved = false, unsaved = false, limit, ...flags } = options;
   if (saved && unsaved)
-    throw new QmError("invalid_arguments", "--saved and --unsaved contradict each other", {
-      hint: "Give one of them, or none for both.",
-    });
+    throw createUsageError("--saved and --unsaved contradict each other", "Give one of them, or none for both.");
   const filters = { ...toOwnerFilter(globals), ...flags, ...(saved || unsaved ? { saved } : {}) };
   const page = await notes.list({ ...filters, limit }).finally(showProgress(io.stderr, "Looking"));
   const usage = await notes.usage();
   if (out.isJson) return out.json({ ...page, usage });
   if (page.items.length === 0) {
-    const isFiltered = Object.keys(filters).length > 0;
-    out.line(isFiltered ? "No note matches." : "There are no notes.");
-    return out.line(
-      out.dim(
-        isFiltered
-          ? "Leave out an option; `qm notes list` shows everything."
-          : "A result too long for a model is stored as a note or a collection; `qm invoke infospace__create-note` creates one.",
-      ),
-    );
+    const [answer, hint] =
+      Object.keys(filters).length > 0
+        ? ["No note matches.", "Leave out an option; `qm notes list` shows everything."]
+        : ["There are no notes.", NO_NOTES_HINT];
+    return out.line(answer, out.dim(hint));
   }
   showNoteTable(context, page.items);
   for (const each of usage) out.line(out.dim(formatNotesUsage(each)));
@@ -52,7 +36,10 @@ export async function runNotesList(
     out.line(out.dim(`There are more: --before ${quoteShellWord(page.next)} shows the next ${limit}.`));
 }
 
-export function showNoteTable({ out }: CommandContext, items: readonly NoteEntry[]): void {
+const NO_NOTES_HINT =
+  "A result too long for a model is stored as a note or a collection; `qm invoke infospace__create-note` creates one.";
+
+export function showNoteTable({ out }: Context, items: readonly NoteEntry[]): void {
   const now = systemRuntime.now().getTime();
   out.table(
     ["HANDLE", "NAME", "TYPE", "CREATED BY", "AGE", "EXPIRES IN", "FOR"],
@@ -62,33 +49,22 @@ export function showNoteTable({ out }: CommandContext, items: readonly NoteEntry
       formatTypeAndSize(each),
       each.origin.action,
       formatTimeSpan(now - Date.parse(each.origin.at)),
-      each.expiresAt === undefined
-        ? { text: "saved", paint: out.good }
-        : formatTimeSpan(Date.parse(each.expiresAt) - now),
+      each.expiresAt ? formatTimeSpan(Date.parse(each.expiresAt) - now) : { text: "saved", paint: out.good },
       formatNoteReach(each),
     ]),
   );
 }
 
-export interface NotesSearchFlags {
-  readonly within?: string;
-  readonly kind?: ResourceKind;
-  readonly type?: NoteSearchType;
-  readonly limit: number;
-}
+export type NotesSearchFlags = Readonly<{ within?: string; kind?: ResourceKind; type?: NoteSearchType; limit: number }>;
 
-export async function runNotesSearch(
-  context: CommandContext,
-  { quartermaster: { notes } }: Workspace,
-  query: string,
-  { type = "keyword", ...flags }: NotesSearchFlags,
-): Promise<void> {
+export async function runNotesSearch(context: Context, workspace: Workspace, query: string, flags: NotesSearchFlags) {
   const { io, out, globals } = context;
+  const { notes } = workspace.quartermaster;
   const options = toCallerOptions(globals);
   const caller = Object.keys(options).length === 0 ? undefined : options;
-  const found = await withInterrupt(context, () =>
-    notes.search(query, { ...flags, type, signal: io.signal }, caller),
-  ).finally(showProgress(io.stderr, "The search"));
+  const request = { type: "keyword", ...flags, signal: io.signal } as const;
+  const searching = withInterrupt(context, () => notes.search(query, request, caller));
+  const found = await searching.finally(showProgress(io.stderr, "The search"));
   if (out.isJson) return out.json(found);
   const { hits, limitReached, searched, left, unmatched, note } = found;
   if (note !== undefined) out.note(toOneLine(note));

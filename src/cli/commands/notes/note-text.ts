@@ -2,7 +2,7 @@ import { formatCount, toOneLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { NotesUsage } from "../../../infospace/notes.ts";
-import type { CommandContext } from "../../context.ts";
+import type { Context } from "../../context.ts";
 import { InterruptedError } from "../../terminal.ts";
 
 /** For example `json, 12 kB` or `120 notes, 3.4 MB`. */
@@ -21,14 +21,8 @@ export function formatNoteOrigin({ actor, session, tenant, user }: NoteEntry["or
 export function formatNoteReach({ reach, origin: { actor, session, tenant, user } }: NoteEntry): string {
   const of = user === undefined ? "" : ` of ${user}`;
   const at = tenant === undefined ? "" : ` at ${tenant}`;
-  switch (reach) {
-    case "session":
-      return `session ${session}${of}${at}`;
-    case "actor":
-      return `actor ${actor}${of}${at}`;
-    case "tenant":
-      return tenant === undefined ? "all callers without a tenant" : `tenant ${tenant}`;
-  }
+  if (reach === "tenant") return tenant === undefined ? "all callers without a tenant" : `tenant ${tenant}`;
+  return `${reach === "session" ? `session ${session}` : `actor ${actor}`}${of}${at}`;
 }
 
 export function formatNotesUsage({ tenant, notes, bytes, rows, limit }: NotesUsage): string {
@@ -51,7 +45,7 @@ export function formatByteCount(bytes: number): string {
 }
 
 /** Runs `work`, and throws an `InterruptedError` if Ctrl-C ended it. */
-export async function withInterrupt<T>({ io: { signal } }: CommandContext, work: () => Promise<T>): Promise<T> {
+export async function withInterrupt<T>({ io: { signal } }: Context, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (thrown) {

@@ -1,49 +1,40 @@
 import { yieldToEventLoop } from "../../../core/async.ts";
 import { formatCount, toOneLine } from "../../../core/display-text.ts";
-import { QmError } from "../../../core/errors.ts";
 import { omitUndefined } from "../../../core/json.ts";
 import type { NoteVisibility } from "../../../infospace/note.ts";
 import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { Notes } from "../../../infospace/notes.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { requireYes } from "../../approver.ts";
-import { type CommandContext, isNotFound, toOwnerFilter } from "../../context.ts";
+import { type Context, isNotFound, toOwnerFilter } from "../../context.ts";
+import { createUsageError } from "../../exit-codes.ts";
 import { InterruptedError, showCount } from "../../terminal.ts";
 import { showNoteTable } from "./list.ts";
 import { formatNoteReach, formatTypeAndSize } from "./note-text.ts";
 
-export type NotesSaveFlags = { readonly name?: string; readonly reach?: NoteVisibility };
+type SaveFlags = { readonly name?: string; readonly reach?: NoteVisibility };
 
-export async function runNotesSave(
-  { out }: CommandContext,
-  { quartermaster: { notes } }: Workspace,
-  handle: string,
-  { name, reach }: NotesSaveFlags,
-): Promise<void> {
-  const saved = await notes.save(handle, omitUndefined({ name, reach }));
+export async function runNotesSave({ out }: Context, workspace: Workspace, handle: string, { name, reach }: SaveFlags) {
+  const saved = await workspace.quartermaster.notes.save(handle, omitUndefined({ name, reach }));
   const named = saved.name === undefined ? "" : ` ${JSON.stringify(saved.name)}`;
   const what = `${saved.handle}${named} (${formatTypeAndSize(saved)})`;
   out.answer(saved, toOneLine(`Saved ${what} for ${formatNoteReach(saved)}.`));
 }
 
-export type NotesRemoveFlags = { readonly expired?: boolean; readonly all?: boolean; readonly yes?: boolean };
-
+type RemoveFlags = { readonly expired?: boolean; readonly all?: boolean; readonly yes?: boolean };
 const SHOWN = 10;
 
 export async function runNotesRemove(
-  context: CommandContext,
+  context: Context,
   { quartermaster: { notes } }: Workspace,
   handles: readonly string[],
-  { expired = false, all = false, yes = false }: NotesRemoveFlags,
-): Promise<void> {
+  { expired = false, all = false, yes = false }: RemoveFlags,
+) {
   const { io, out } = context;
   const selections = [handles.length > 0, expired, all].filter(Boolean).length;
-  if (selections !== 1)
-    throw new QmError(
-      "invalid_arguments",
-      selections === 0 ? "nothing was selected for removal" : "handles, --expired and --all contradict each other",
-      { hint: "Give handles, --expired, or --all with --session, --actor, --tenant or --user." },
-    );
+  const hint = "Give handles, --expired, or --all with --session, --actor, --tenant or --user.";
+  if (selections === 0) throw createUsageError("nothing was selected for removal", hint);
+  if (selections > 1) throw createUsageError("handles, --expired and --all contradict each other", hint);
   if (expired) return printRemoved(context, await notes.expire());
   const found = all
     ? await listEverything(context, notes)
@@ -78,7 +69,7 @@ export async function runNotesRemove(
   printRemoved(context, total);
 }
 
-async function listEverything({ globals }: CommandContext, notes: Notes): Promise<readonly NoteEntry[]> {
+async function listEverything({ globals }: Context, notes: Notes): Promise<readonly NoteEntry[]> {
   const found: NoteEntry[] = [];
   for (let before: string | undefined; ; ) {
     const page = await notes.list({ ...toOwnerFilter(globals), before, limit: 1_000 });
@@ -93,16 +84,12 @@ function formatAmount(found: readonly NoteEntry[]): string {
   const notes = found.filter(({ kind }) => kind === "note").length;
   const saved = found.filter(({ expiresAt }) => expiresAt === undefined).length;
   const collections = found.length - notes;
-  const parts = [
-    ...(notes > 0 ? [formatCount(notes, "note")] : []),
-    ...(collections > 0
-      ? [`${formatCount(collections, "collection")} with ${collections === 1 ? "its" : "their"} notes`]
-      : []),
-  ];
+  const full = `${formatCount(collections, "collection")} with ${collections === 1 ? "its" : "their"} notes`;
+  const parts = [...(notes > 0 ? [formatCount(notes, "note")] : []), ...(collections > 0 ? [full] : [])];
   return `${parts.join(" and ")}${saved === 0 ? "" : ` (${saved} saved)`}`;
 }
 
-function printRemoved({ out }: CommandContext, removed: { readonly notes: number; readonly collections: number }) {
+function printRemoved({ out }: Context, removed: { readonly notes: number; readonly collections: number }) {
   const { notes, collections } = removed;
   const amount = `${formatCount(notes, "note")} and ${formatCount(collections, "collection")}`;
   out.answer({ removed }, notes + collections === 0 ? "There was nothing to remove." : `Removed ${amount}.`);

@@ -4,31 +4,19 @@ import { isRecord, type Json } from "../../../core/json.ts";
 import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { Notes } from "../../../infospace/notes.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import type { CommandContext } from "../../context.ts";
+import type { Context } from "../../context.ts";
 import { writeOutputFile } from "../../output-file.ts";
 import { showProgress } from "../../terminal.ts";
 import { safeJson } from "../../terminal-text.ts";
 import { formatByteCount, formatNoteReach, formatTypeAndSize, withInterrupt } from "./note-text.ts";
 
-export interface NotesShowFlags {
-  readonly path?: string;
-  readonly from?: number;
-  readonly to?: number;
-  readonly at?: number;
-  readonly history?: boolean;
-  readonly output?: string;
-  readonly force?: boolean;
-}
-
+type ShowFlags = Readonly<{ path?: string; from?: number; to?: number; at?: number; history?: boolean }> & FileFlags;
+type FileFlags = Readonly<{ output?: string; force?: boolean }>;
 const ON_SCREEN = 20;
 
-export async function runNotesShow(
-  context: CommandContext,
-  { quartermaster: { notes } }: Workspace,
-  handle: string,
-  flags: NotesShowFlags,
-): Promise<void> {
+export async function runNotesShow(context: Context, workspace: Workspace, handle: string, flags: ShowFlags) {
   const { out, io } = context;
+  const { notes } = workspace.quartermaster;
   if (flags.history === true) return showHistory(context, notes, handle);
   const resource = await findVersion(notes, handle, flags.at);
   if (!out.isJson) out.note(formatFacts(resource));
@@ -42,11 +30,9 @@ async function findVersion(notes: Notes, handle: string, version?: number): Prom
   const present = await notes.get(handle);
   if (version === undefined || version === present.version) return present;
   const found = (await notes.history(handle)).find((each) => each.version === version);
+  const hint = `\`qm notes show ${handle} --history\` lists its versions.`;
   if (found === undefined)
-    throw new QmError("not_found", `${handle} has no version ${version}`, {
-      hint: `\`qm notes show ${handle} --history\` lists its versions.`,
-      details: { handle, version },
-    });
+    throw new QmError("not_found", `${handle} has no version ${version}`, { hint, details: { handle, version } });
   const { isPresent: _, ...facts } = found;
   return { ...present, ...facts } as NoteEntry;
 }
@@ -64,12 +50,8 @@ function formatFacts(resource: NoteEntry): string {
   return toOneLine(parts.join(" · "));
 }
 
-async function showContent(
-  { out, io }: CommandContext,
-  notes: Notes,
-  resource: NoteEntry,
-  { path, from, to, at, output, force }: NotesShowFlags,
-): Promise<void> {
+async function showContent({ out, io }: Context, notes: Notes, resource: NoteEntry, flags: ShowFlags) {
+  const { path, from, to, at, output, force } = flags;
   const content = await notes.read(resource.handle, { path, from, to, version: at });
   const bytes = decodeFileBytes(content);
   if (output !== undefined) {
@@ -84,17 +66,12 @@ async function showContent(
 }
 
 function decodeFileBytes(content: Json): Uint8Array | undefined {
-  if (!isRecord(content) || typeof content.base64 !== "string" || typeof content.media_type !== "string")
-    return undefined;
-  return Buffer.from(content.base64, "base64");
+  const { base64, media_type } = isRecord(content) ? content : {};
+  return typeof base64 === "string" && typeof media_type === "string" ? Buffer.from(base64, "base64") : undefined;
 }
 
-async function showItems(
-  { out, io }: CommandContext,
-  notes: Notes,
-  resource: NoteEntry,
-  { from = 0, to, at, output, force }: NotesShowFlags,
-): Promise<void> {
+async function showItems({ out, io }: Context, notes: Notes, resource: NoteEntry, flags: ShowFlags) {
+  const { from = 0, to, at, output, force } = flags;
   const isCut = to === undefined && output === undefined && !out.isJson && io.stdout.isTTY;
   const until = isCut ? from + ON_SCREEN : to;
   const items = notes.items(resource.handle, { from, to: until, version: at, signal: io.signal });
@@ -118,7 +95,7 @@ async function* toJsonLines(items: AsyncIterable<{ readonly content: Json }>): A
   for await (const { content } of items) yield `${JSON.stringify(content)}\n`;
 }
 
-async function showHistory({ out }: CommandContext, notes: Notes, handle: string): Promise<void> {
+async function showHistory({ out }: Context, notes: Notes, handle: string): Promise<void> {
   const versions = await notes.history(handle);
   if (versions.length === 0) throw new QmError("not_found", `${handle} does not exist any more`);
   if (out.isJson) return out.json({ handle, versions });

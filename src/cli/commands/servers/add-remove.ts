@@ -6,15 +6,15 @@ import type { JsonObject } from "../../../core/json.ts";
 import type { InstallPlan } from "../../../mcp/install/install-plan.ts";
 import type { InstalledServer } from "../../../mcp/provider/server-installer.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { createApprovedAnswer, identifyApprover, requireApproval } from "../../approver.ts";
-import { type CommandContext, inWorkspace, toCallerOptions, withWorkspace } from "../../context.ts";
+import { type Confirmation, createApprovedAnswer, identifyApprover, requireApproval } from "../../approver.ts";
+import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../../context.ts";
 import { getOutcomeExitCode } from "../../exit-codes.ts";
-import { collectOption, formatExamples } from "../../option-parsers.ts";
+import { collectOption, examples } from "../../option-parsers.ts";
 import { printOutcomeProblem } from "../../output.ts";
 import { showProgress } from "../../terminal.ts";
 import { type AddServerOptions, buildInstallCall } from "./install-call.ts";
 
-export function addServersAddCommand(servers: Command, context: CommandContext): void {
+export function addServersAddCommand(servers: Command, context: Context): void {
   servers
     .command("add")
     .summary("install a server: show the exact command, ask, test it, save it")
@@ -35,8 +35,7 @@ export function addServersAddCommand(servers: Command, context: CommandContext):
     .option("--dry-run", "show what would be run, and stop")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "qm servers add npm:@modelcontextprotocol/server-memory",
         `qm servers add registry:io.github.owner/name --env 'API_KEY=\${secret:API_KEY}'`,
         "qm servers add https://mcp.example.com/mcp --name example",
@@ -46,7 +45,7 @@ export function addServersAddCommand(servers: Command, context: CommandContext):
     .action(inWorkspace(context, "calls", runServersAdd));
 }
 
-export function addServersRemoveCommand(servers: Command, context: CommandContext): void {
+export function addServersRemoveCommand(servers: Command, context: Context): void {
   servers
     .command("remove")
     .summary("stop a server and remove it from the configuration")
@@ -65,7 +64,7 @@ export function addServersRemoveCommand(servers: Command, context: CommandContex
 }
 
 async function runServersAdd(
-  context: CommandContext,
+  context: Context,
   workspace: Workspace,
   what: string,
   commandArgs: readonly string[],
@@ -94,11 +93,7 @@ async function runServersAdd(
 }
 
 /** Asks for approval. Returns a function that invokes an action with it, and prints the problem if there is no result. */
-async function approveCall(
-  context: CommandContext,
-  workspace: Workspace,
-  confirmation: Parameters<typeof requireApproval>[2],
-) {
+async function approveCall(context: Context, workspace: Workspace, confirmation: Confirmation) {
   const { io, out, globals } = context;
   const person = await identifyApprover(context, workspace);
   await requireApproval(context, person, confirmation);
@@ -115,7 +110,7 @@ async function approveCall(
 }
 
 /** With --json the answer is on stdout; the person who is asked reads the plan on stderr. */
-function showInstallPlan({ out }: CommandContext, { name, command, hosts, warnings, missing }: InstallPlan): void {
+function showInstallPlan({ out }: Context, { name, command, hosts, warnings, missing }: InstallPlan): void {
   const line = out.isJson ? out.note : out.line;
   line(`${out.bold("Server:")}   ${toVisibleLine(name)}`);
   line(`${out.bold("Runs:")}     ${toVisibleLine(command)}`);

@@ -5,7 +5,7 @@ import { didYouMean } from "../../../core/nearest.ts";
 import type { McpServers } from "../../../mcp/provider/mcp-servers.ts";
 import type { ServerSpec } from "../../../mcp/server-spec.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { type CommandContext, inWorkspace, withWorkspace } from "../../context.ts";
+import { type Context, inWorkspace, withWorkspace } from "../../context.ts";
 import { exitCodes, getExitCode } from "../../exit-codes.ts";
 import { showProgress } from "../../terminal.ts";
 
@@ -18,12 +18,11 @@ export function requireServer(servers: Pick<McpServers, "list">, name: string): 
     name,
     specs.map((spec) => spec.name),
   );
-  throw new QmError("not_found", `no server ${JSON.stringify(name)} is configured${near}`, {
-    hint: "Run `qm servers list` to see the configured servers.",
-  });
+  const hint = "Run `qm servers list` to see the configured servers.";
+  throw new QmError("not_found", `no server ${JSON.stringify(name)} is configured${near}`, { hint });
 }
 
-export function addServersLoginCommand(servers: Command, context: CommandContext): void {
+export function addServersLoginCommand(servers: Command, context: Context): void {
   servers
     .command("login")
     .summary("log in to a remote server")
@@ -56,7 +55,7 @@ export function addServersLoginCommand(servers: Command, context: CommandContext
     );
 }
 
-export function addServersStartStopCommands(servers: Command, context: CommandContext): void {
+export function addServersStartStopCommands(servers: Command, context: Context): void {
   servers
     .command("start")
     .summary("start servers once, read their tools, and stop them")
@@ -82,7 +81,7 @@ export function addServersStartStopCommands(servers: Command, context: CommandCo
     );
 }
 
-async function runServersStart({ io, out, end }: CommandContext, { servers }: Workspace, names: readonly string[]) {
+async function runServersStart({ io, out, end }: Context, { servers }: Workspace, names: readonly string[]) {
   const { hub, manifests } = servers;
   const wanted =
     names.length === 0 ? servers.list().map(({ spec }) => spec) : names.map((name) => requireServer(servers, name));

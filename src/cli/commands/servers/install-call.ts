@@ -3,27 +3,22 @@ import { QmError } from "../../../core/errors.ts";
 import { type JsonObject, omitUndefined } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import type { InstallPlanRequest } from "../../../mcp/install/install-planner.ts";
+import { createUsageError } from "../../exit-codes.ts";
 
-export interface AddServerOptions {
-  readonly name?: string;
-  readonly env?: readonly string[];
-  readonly header?: readonly string[];
-  readonly input?: readonly string[];
-  readonly choose?: string;
-  readonly cwd?: string;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
+type RepeatedOptions = Readonly<{ env?: readonly string[]; header?: readonly string[]; input?: readonly string[] }>;
+type PlainOptions = Readonly<{ name?: string; choose?: string; cwd?: string; dryRun?: boolean; yes?: boolean }>;
+export type AddServerOptions = RepeatedOptions & PlainOptions;
 
 /** The action that installs the server, its arguments, and the same as a request for a plan. */
 type InstallCall = { readonly action: string; readonly args: JsonObject; readonly request: InstallPlanRequest };
+const NAME_HINT = "Give --name <name>.";
 
 /** Throws `invalid_arguments` for an unknown form, and for options that this form does not use. */
 export function buildInstallCall(
   what: string,
   commandArgs: readonly string[],
   options: AddServerOptions,
-  { cwd, configFolder }: { readonly cwd: string; readonly configFolder: string },
+  { cwd, configFolder }: Readonly<Record<"cwd" | "configFolder", string>>,
 ): InstallCall {
   const { name, choose } = options;
   const { form, rest } = detectServerForm(what);
@@ -42,12 +37,12 @@ export function buildInstallCall(
     case "url": {
       requireUrlWithoutSecret(what);
       const derived = name ?? deriveServerName(what);
-      if (derived === undefined) throw createUnnamedError("no name can be derived from this URL");
+      if (derived === undefined) throw createUsageError("no name can be derived from this URL", NAME_HINT);
       const headers = parseNameValuePairs(options.header, "--header");
       return buildLocalCall({ name: derived, url: what, args: [], env, headers });
     }
     case "command": {
-      if (name === undefined) throw createUnnamedError("a command needs a name");
+      if (name === undefined) throw createUsageError("a command needs a name", NAME_HINT);
       // Paths in the configuration start at its folder, those on the command line at the current one.
       const folder = options.cwd?.startsWith("${") ? options.cwd : resolve(cwd, options.cwd ?? "");
       // The folder of the configuration is the default.
@@ -65,14 +60,10 @@ export function buildInstallCall(
   }
 }
 
-function buildLocalCall(
-  server: Omit<Extract<InstallPlanRequest, { from: "local" }>, "from"> & JsonObject,
-): InstallCall {
-  return { action: "mcp__install_local", args: { ...server }, request: { from: "local", ...server } };
-}
+type LocalServer = Omit<Extract<InstallPlanRequest, { from: "local" }>, "from"> & JsonObject;
 
-function createUnnamedError(message: string): QmError {
-  return new QmError("invalid_arguments", message, { hint: "Give --name <name>." });
+function buildLocalCall(server: LocalServer): InstallCall {
+  return { action: "mcp__install_local", args: { ...server }, request: { from: "local", ...server } };
 }
 
 /** Splits `package@1.2.3`. The `@` of a scope starts no version. */
@@ -86,9 +77,8 @@ function parseNameValuePairs(pairs: readonly string[] = [], option: string): Rea
     pairs.map((text) => {
       const at = text.indexOf("=");
       if (at >= 1) return [text.slice(0, at), text.slice(at + 1)];
-      throw new QmError("invalid_arguments", `${option} ${text.slice(0, 40)} has no name and value`, {
-        hint: `Write it as ${option} NAME=value.`,
-      });
+      const message = `${option} ${text.slice(0, 40)} has no name and value`;
+      throw createUsageError(message, `Write it as ${option} NAME=value.`);
     }),
   );
 }
@@ -132,9 +122,7 @@ function requireFittingOptions(form: ServerForm, commandArgs: readonly string[],
     const forms: readonly ServerForm[] = formsByOption[option];
     if (options[option] === undefined || forms.includes(form)) continue;
     const where = forms.length > 1 ? "servers that are started on this machine" : formTitles[forms[0] ?? form];
-    throw new QmError("invalid_arguments", `--${option} has no effect on ${formTitles[form]}`, {
-      hint: `It is for ${where}. Leave it out.`,
-    });
+    throw createUsageError(`--${option} has no effect on ${formTitles[form]}`, `It is for ${where}. Leave it out.`);
   }
   if (commandArgs.length > 0 && (form === "url" || form === "registry"))
     throw new QmError("invalid_arguments", `${formTitles[form]} takes no arguments`, {

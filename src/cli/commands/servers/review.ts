@@ -8,13 +8,14 @@ import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
 import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requireApproval, requireYes } from "../../approver.ts";
-import { type CommandContext, inWorkspace } from "../../context.ts";
-import { formatExamples } from "../../option-parsers.ts";
+import { type Context, inWorkspace } from "../../context.ts";
+import { createUsageError } from "../../exit-codes.ts";
+import { examples } from "../../option-parsers.ts";
 import { requireServer } from "./connection.ts";
 
 type ReviewOptions = { readonly accept?: boolean; readonly reject?: boolean; readonly yes?: boolean };
 
-export function addServersReviewCommand(servers: Command, context: CommandContext): void {
+export function addServersReviewCommand(servers: Command, context: Context): void {
   servers
     .command("review")
     .summary("review withheld tool definitions, and accept or reject them")
@@ -27,8 +28,7 @@ export function addServersReviewCommand(servers: Command, context: CommandContex
     .option("--reject", "reject the definitions that are shown; they can still be accepted by name")
     .option("-y, --yes", "do not ask; to accept, only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText(
-      "after",
-      formatExamples(
+      ...examples(
         "qm servers review",
         "qm servers review github --accept",
         "qm servers review github create_issue --accept --yes",
@@ -38,7 +38,7 @@ export function addServersReviewCommand(servers: Command, context: CommandContex
 }
 
 async function runServersReview(
-  context: CommandContext,
+  context: Context,
   workspace: Workspace,
   name: string | undefined,
   tool: string | undefined,
@@ -47,10 +47,7 @@ async function runServersReview(
   const { out } = context;
   const { servers } = workspace;
   const { manifests } = servers;
-  if (accept && reject)
-    throw new QmError("invalid_arguments", "--accept and --reject contradict each other", {
-      hint: "Give one of them.",
-    });
+  if (accept && reject) throw createUsageError("--accept and --reject contradict each other", "Give one of them.");
   const names = name === undefined ? servers.list().map(({ spec }) => spec.name) : [requireServer(servers, name).name];
   if (name !== undefined && tool !== undefined) requireTool(servers, name, tool);
   const waiting = names.flatMap((server) =>
@@ -88,9 +85,8 @@ function requireTool({ manifests }: Workspace["servers"], server: string, tool: 
     throw new QmError("not_found", `the tools of ${server} are not known yet`, {
       hint: `Run \`qm servers start ${server}\` to read them.`,
     });
-  throw new QmError("not_found", `${server} has no tool ${quoteName(tool)}${didYouMean(tool, names)}`, {
-    hint: `\`qm servers review ${server}\` shows the withheld ones.`,
-  });
+  const hint = `\`qm servers review ${server}\` shows the withheld ones.`;
+  throw new QmError("not_found", `${server} has no tool ${quoteName(tool)}${didYouMean(tool, names)}`, { hint });
 }
 
 const findingTexts: Readonly<Record<FindingKind, string>> = {
@@ -113,11 +109,8 @@ const reasonTexts = {
   duplicate: "the server offers several tools with this name, so a call could reach either",
 };
 
-function showWithheld(
-  { out }: CommandContext,
-  { server, tool, reasons, signs }: WithheldTool & { readonly server: string },
-  difference: readonly string[],
-): void {
+function showWithheld({ out }: Context, withheld: WithheldTool & { server: string }, difference: readonly string[]) {
+  const { server, tool, reasons, signs } = withheld;
   const line = out.isJson ? out.note : out.line;
   line(out.bold(`${server}: ${escapeUnsafe(tool)}`));
   for (const reason of reasons) {
