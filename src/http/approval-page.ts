@@ -97,9 +97,7 @@ async function findApproval({ approvals }: ApprovalPageOptions, { approvalId }: 
 }
 
 function createLinkError(): QmError {
-  return new QmError("denied", "this link is not valid, or no longer valid", {
-    hint: "Ask the sender for a new one.",
-  });
+  return new QmError("denied", "this link is not valid, or no longer valid", { hint: "Ask the sender for a new one." });
 }
 
 const DECISIONS = { approve: "approved", deny: "denied" } as const;

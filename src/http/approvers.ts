@@ -21,10 +21,7 @@ export const MIN_TOKEN_LENGTH = 16;
  */
 export function readApproverTokens(
   config: Pick<Config, "approvals" | "gateway">,
-  options: {
-    readonly fill: (text: string, key: string) => string;
-    readonly onProblem: (problem: string) => void;
-  },
+  options: { readonly fill: (text: string, key: string) => string; readonly onProblem: (problem: string) => void },
 ): ReadonlyMap<string, ApproverIdentity> {
   const tryFill = (text: string, key: string): string | Error => {
     try {

@@ -84,9 +84,7 @@ export async function sendWithAnswers(
       throw new QmError(
         "action_failed",
         `${server} asked for ${refused[1].method}, and the caller cannot answer that`,
-        {
-          hint: "Call it from a client that can be asked, or without what makes the server ask.",
-        },
+        { hint: "Call it from a client that can be asked, or without what makes the server ask." },
       );
     const isQuiet = questions.length === 0;
     if (isQuiet) await pause(QUIET_ROUND_MS * (round + 1));
