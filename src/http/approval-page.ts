@@ -96,9 +96,8 @@ async function findApproval({ approvals }: ApprovalPageOptions, { approvalId }: 
   });
 }
 
-function createLinkError(): QmError {
-  return new QmError("denied", "this link is not valid, or no longer valid", { hint: "Ask the sender for a new one." });
-}
+const createLinkError = (): QmError =>
+  new QmError("denied", "this link is not valid, or no longer valid", { hint: "Ask the sender for a new one." });
 
 const DECISIONS = { approve: "approved", deny: "denied" } as const;
 

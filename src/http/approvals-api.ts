@@ -24,10 +24,7 @@ import {
 } from "./http-messages.ts";
 
 /** A person who is known by their token. */
-export interface ApproverIdentity {
-  readonly id: string;
-  readonly roles: readonly string[];
-}
+export type ApproverIdentity = { readonly id: string; readonly roles: readonly string[] };
 
 interface ApprovalsApiOptions {
   readonly approvals: Approvals;

@@ -47,10 +47,7 @@ export function createListWatcher(
 }
 
 /** Subscribers with the same `audience` are notified once. */
-export interface ResourceSubscriber {
-  readonly audience: object;
-  notify(uri: string): void;
-}
+export type ResourceSubscriber = { readonly audience: object; notify(uri: string): void };
 
 export type ResourceSubscriptions = ReturnType<typeof createResourceSubscriptions>;
 

@@ -105,9 +105,8 @@ function hasCapability(capabilities: JsonObject, required: JsonObject): boolean 
 }
 
 /** Whether the response has the form of an answer. The code that asked checks its content. */
-export function isAnswer({ method }: AskedQuestion, response: unknown): response is JsonObject {
-  return getOwn(QUESTIONS, method)?.isAnswer(response) ?? false;
-}
+export const isAnswer = ({ method }: AskedQuestion, response: unknown): response is JsonObject =>
+  getOwn(QUESTIONS, method)?.isAnswer(response) ?? false;
 
 /** The questions for clients: the capability that each needs, and the form of its answer. */
 const QUESTIONS: Readonly<

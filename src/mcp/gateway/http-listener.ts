@@ -198,9 +198,7 @@ function throttle(report: (problem: string) => void): (problem: string) => void 
   };
 }
 
-function readPath(incoming: IncomingMessage | undefined): string {
-  return incoming?.url?.split("?", 1)[0] ?? "";
-}
+const readPath = (incoming: IncomingMessage | undefined): string => incoming?.url?.split("?", 1)[0] ?? "";
 
 function createListenError({ host, port }: ListenOptions, error: Error): QmError {
   return new QmError("invalid_config", `cannot listen on ${host}:${port}: ${getErrorMessage(error)}`, {

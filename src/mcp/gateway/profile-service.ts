@@ -18,10 +18,7 @@ import {
   selectTools,
 } from "./upstream.ts";
 
-export interface ServiceClient {
-  readonly caller: Caller;
-  readonly era: GatewayEra;
-}
+export type ServiceClient = { readonly caller: Caller; readonly era: GatewayEra };
 
 export interface ServiceCallOptions {
   readonly signal: AbortSignal;
@@ -169,9 +166,8 @@ export function createProfileService(
 }
 
 /** Whether clients see tools of a surface, and not only those of servers that are passed through. */
-export function hasSurface({ surface, passThrough }: GatewayProfile): boolean {
-  return surface !== undefined || passThrough.length === 0;
-}
+export const hasSurface = ({ surface, passThrough }: GatewayProfile): boolean =>
+  surface !== undefined || passThrough.length === 0;
 
 /** A tool of a surface as MCP lists it. A tool whose effect is unknown gets the hints of the worst one. */
 function toToolDefinition({ name, description, inputSchema, effect }: SurfaceTool): JsonObject {
@@ -201,6 +197,5 @@ function sortUnique(key: string, items: readonly JsonObject[]): readonly JsonObj
   return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, item]) => item);
 }
 
-function createUnknownNameError(what: string, name: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown ${what}: ${name.slice(0, 200)}`);
-}
+const createUnknownNameError = (what: string, name: string): ProtocolError =>
+  new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown ${what}: ${name.slice(0, 200)}`);

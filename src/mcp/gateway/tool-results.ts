@@ -106,6 +106,4 @@ function toValidBlock(block: ContentBlock): ContentBlock {
   return isSpecType.ContentBlock(block) ? block : { type: "text", text: formatContent([block], INVALID_BLOCK_LIMIT) };
 }
 
-function toResult(fields: object): CallToolResult {
-  return fields as CallToolResult;
-}
+const toResult = (fields: object): CallToolResult => fields as CallToolResult;

@@ -8,9 +8,7 @@ import type { McpServers } from "../provider/mcp-servers.ts";
 import { MCP_CATEGORY, toMethodEntry, toToolEntry } from "../provider/tool-actions.ts";
 import type { PassThroughTool, Upstream } from "./gateway.ts";
 
-interface Offered {
-  readonly server: string;
-}
+type Offered = { readonly server: string };
 
 type OfferedPrompt = ReturnType<Upstream["prompts"]>[number];
 type OfferedResources = ReturnType<Upstream["resources"]>;
@@ -138,14 +136,8 @@ export function findTemplateServer(uriTemplate: string, templates: OfferedTempla
 }
 
 /** A loose match, which the server checks again. It is a glob and not a pattern, so that no template can make it slow. */
-function isTemplateMatch({ uriTemplate }: JsonObject, uri: string): boolean {
-  return typeof uriTemplate === "string" && matchesGlob(uriTemplate.replace(/\{[^{}]*\}/g, "*"), uri);
-}
+const isTemplateMatch = ({ uriTemplate }: JsonObject, uri: string): boolean =>
+  typeof uriTemplate === "string" && matchesGlob(uriTemplate.replace(/\{[^{}]*\}/g, "*"), uri);
 
-function readScheme(uri: string): string {
-  return /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? "";
-}
-
-function firstServer(offered: readonly Offered[]): string | undefined {
-  return offered.map(({ server }) => server).sort()[0];
-}
+const readScheme = (uri: string): string => /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? "";
+const firstServer = (offered: readonly Offered[]): string | undefined => offered.map(({ server }) => server).sort()[0];

@@ -48,10 +48,7 @@ export function readInSlices(stream: Readable, push: (piece: Buffer) => void): (
   };
 }
 
-export interface FloodLimit {
-  readonly burst: number;
-  readonly perSecond: number;
-}
+export type FloodLimit = { readonly burst: number; readonly perSecond: number };
 
 export const FLOOD_LIMIT: FloodLimit = { burst: 50_000, perSecond: 2_000 };
 
@@ -67,6 +64,5 @@ export function createFloodGuard({ burst, perSecond }: FloodLimit): () => boolea
   };
 }
 
-export function formatFloodReason({ burst, perSecond }: FloodLimit): string {
-  return `it was stopped for a flood of messages: more than ${burst} at once and ${perSecond} a second`;
-}
+export const formatFloodReason = ({ burst, perSecond }: FloodLimit): string =>
+  `it was stopped for a flood of messages: more than ${burst} at once and ${perSecond} a second`;

@@ -41,10 +41,7 @@ export interface ConnectionStatus {
   readonly noise: number;
 }
 
-export interface ServerRequest {
-  readonly method: string;
-  readonly params: JsonObject;
-}
+export type ServerRequest = { readonly method: string; readonly params: JsonObject };
 
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
@@ -218,6 +215,4 @@ function subscribe<T>(listeners: Set<T>, listener: T): () => void {
   return () => void listeners.delete(listener);
 }
 
-function hubClosedError(): QmError {
-  return new QmError("server_failed", "the hub is closed and starts no more servers");
-}
+const hubClosedError = (): QmError => new QmError("server_failed", "the hub is closed and starts no more servers");

@@ -32,9 +32,7 @@ export function readMessages(line: Buffer): { readonly messages: readonly JSONRP
   return { messages: [], noise: true };
 }
 
-export function canHoldMessage(head: Buffer): boolean {
-  return OPENING.test(head.toString("latin1"));
-}
+export const canHoldMessage = (head: Buffer): boolean => OPENING.test(head.toString("latin1"));
 
 /** An error response for a result that was too long. Undefined if neither end of the line shows the id of a result. */
 export function buildDroppedResponse({ head, tail, bytes }: DroppedLine): JSONRPCMessage | undefined {

@@ -28,11 +28,7 @@ export class SessionLostError extends Error {}
 
 export class UnreachableError extends Error {}
 
-interface FailureContext {
-  readonly server: string;
-  readonly hide: ValueRedactor;
-  readonly hasSession: boolean;
-}
+type FailureContext = { readonly server: string; readonly hide: ValueRedactor; readonly hasSession: boolean };
 
 /** Turns an error of the SDK or a transport into a `QmError`. The server's text is redacted, cut and put on one line. */
 export function toServerFailure(sdk: Sdk, thrown: unknown, { server, hide, hasSession }: FailureContext): QmError {
@@ -118,6 +114,5 @@ function toRedactedJson(data: unknown, hide: ValueRedactor): Json | undefined {
   }
 }
 
-export function withServerOutput({ code, message, hint, details, cause }: QmError, output: string): QmError {
-  return new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });
-}
+export const withServerOutput = ({ code, message, hint, details, cause }: QmError, output: string): QmError =>
+  new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });

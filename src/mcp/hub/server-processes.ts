@@ -82,10 +82,7 @@ export type KillProcess = (pid: number, signal: NodeJS.Signals | 0) => unknown;
 
 export type ProcessFacts = ProcessInfo & { readonly kill: KillProcess };
 
-export interface KillTimeouts {
-  readonly termMs: number;
-  readonly killMs: number;
-}
+export type KillTimeouts = { readonly termMs: number; readonly killMs: number };
 
 /** Ends a process and its children: SIGTERM, then SIGKILL. Returns whether all are gone; a zombie of another parent may stay. */
 export async function endProcessGroup(

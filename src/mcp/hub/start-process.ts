@@ -92,13 +92,8 @@ export function toWindowsCommand(
 }
 
 /** Programs on Windows treat a backslash as an escape only before a quote. */
-function quoteArgument(arg: string): string {
-  return `"${arg.replace(/(\\*)"/g, '$1$1\\"').replace(/(\\*)$/, "$1$1")}"`;
-}
-
-function escapeForCmd(text: string): string {
-  return text.replace(/[()[\]%!^"`<>&|;, *?]/g, "^$&");
-}
+const quoteArgument = (arg: string): string => `"${arg.replace(/(\\*)"/g, '$1$1\\"').replace(/(\\*)$/, "$1$1")}"`;
+const escapeForCmd = (text: string): string => text.replace(/[()[\]%!^"`<>&|;, *?]/g, "^$&");
 
 /** Explains why a server did not start. The system's own error is not shown: it quotes arguments and variables. */
 export function toStartError(server: string, launch: ResolvedLaunch, thrown: unknown, hide: ValueRedactor): QmError {

@@ -73,13 +73,11 @@ function createPins(
     });
 }
 
-function listKinds(findings: readonly ScanFinding[]): readonly string[] {
-  return [...new Set(findings.map(({ kind }) => kind))];
-}
+const listKinds = (findings: readonly ScanFinding[]): readonly string[] => [
+  ...new Set(findings.map(({ kind }) => kind)),
+];
 
-function isAccepted({ state }: DefinitionPin): boolean {
-  return state === "accepted";
-}
+const isAccepted = ({ state }: DefinitionPin): boolean => state === "accepted";
 
 export interface DefinitionDecision {
   readonly server: string;

@@ -27,11 +27,7 @@ export interface WithheldTool extends PendingDefinition {
   readonly signs: readonly ScanFinding[];
 }
 
-interface ToolsSource {
-  readonly offer: ServerOffer;
-  readonly pins: readonly DefinitionPin[];
-  readonly pinning: boolean;
-}
+type ToolsSource = { readonly offer: ServerOffer; readonly pins: readonly DefinitionPin[]; readonly pinning: boolean };
 
 export interface ServerTools {
   readonly from: ToolsSource;

@@ -12,9 +12,7 @@ import { type ServerInstaller, serverNotFoundError } from "./server-installer.ts
 import { MCP_CATEGORY } from "./tool-actions.ts";
 
 /** The person behind a call if known, for the ledger. */
-function identifyCaller({ person, user, actor }: Caller): string {
-  return person ?? user?.id ?? actor;
-}
+const identifyCaller = ({ person, user, actor }: Caller): string => person ?? user?.id ?? actor;
 
 export function createDropServerAction(installer: ServerInstaller, servers: ServerCatalog): Action {
   return defineAction(MCP_CATEGORY, {

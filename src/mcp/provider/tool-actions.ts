@@ -31,9 +31,7 @@ export function toToolEntry(server: string, tool: string): string {
   return `${server}${SEPARATOR}${plain}-${hash("sha256", tool, "hex").slice(0, 12)}`;
 }
 
-export function toMethodEntry(server: string, method: string): string {
-  return `${server}${SEPARATOR}${method}`;
-}
+export const toMethodEntry = (server: string, method: string): string => `${server}${SEPARATOR}${method}`;
 
 function createArgumentForms(declared: NonNullable<ToolOverride["arguments"]>, launch: Launch): ArgumentForms {
   const folder = launch.kind === "stdio" ? launch.cwd : undefined;

@@ -97,6 +97,4 @@ function toScanFinding({ kind, severity, from, to }: TextFinding, where: string,
   return { kind, severity, where, excerpt: clip(toVisibleLine(excerpt).trim(), EXCERPT_LENGTH) };
 }
 
-function isSerious({ severity }: { readonly severity: FindingSeverity }): boolean {
-  return severity === "serious";
-}
+const isSerious = ({ severity }: { readonly severity: FindingSeverity }): boolean => severity === "serious";

@@ -41,6 +41,4 @@ export function findShadowing(name: string, around: OfferedNames): readonly Text
   return severity === undefined ? [] : [{ kind: "shadowing", severity, from: 0, to: name.length }];
 }
 
-function toComparableName(name: string): string {
-  return foldForScan(name).replace(/[^_\-./]+/gu, replaceLeetDigits);
-}
+const toComparableName = (name: string): string => foldForScan(name).replace(/[^_\-./]+/gu, replaceLeetDigits);
