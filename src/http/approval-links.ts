@@ -39,10 +39,7 @@ export async function announceServer(
 }
 
 /** The announced address, if its process is still running. */
-export async function findAnnouncedServer(
-  path: string,
-  { isAlive }: Pick<AnnouncingProcess, "isAlive">,
-): Promise<URL | undefined> {
+export async function findAnnouncedServer(path: string, { isAlive }: Pick<AnnouncingProcess, "isAlive">) {
   const found = await readAnnouncement(path);
   return found !== undefined && isAlive(found.pid) ? found.url : undefined;
 }

@@ -31,11 +31,7 @@ export function parseSessionName(given: unknown): string | undefined {
 }
 
 /** The caller of a client's requests. A client has the same `client` after a restart. */
-export function createClientCaller(
-  profile: GatewayProfile,
-  { account, info, name }: ClientIdentity,
-  session: string,
-): Caller {
+export function createClientCaller(profile: GatewayProfile, { account, info, name }: ClientIdentity, session: string) {
   const { name: software, version } = isRecord(info) ? info : {};
   // The name replaces the description: a client that was updated keeps the session it names.
   const own = name === undefined ? ["described", software ?? null, version ?? null] : ["named", name];

@@ -96,10 +96,7 @@ export function compareServers(a: Offered, b: Offered): number {
 }
 
 /** The definitions under the names they are listed by, sorted by name. */
-export function listDefinitions<T>(
-  byName: ReadonlyMap<string, T>,
-  getDefinition: (item: T) => JsonObject,
-): readonly JsonObject[] {
+export function listDefinitions<T>(byName: ReadonlyMap<string, T>, getDefinition: (item: T) => JsonObject) {
   return [...byName]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, item]) => {
@@ -112,11 +109,7 @@ export function listDefinitions<T>(
  * The server to read a URI from: one that lists it, one with a template for it, or the only one that uses its scheme,
  * because tools return links that no list has. Of several the first by name.
  */
-export function findResourceServer(
-  uri: string,
-  resources: OfferedResources,
-  templates: OfferedTemplates,
-): string | undefined {
+export function findResourceServer(uri: string, resources: OfferedResources, templates: OfferedTemplates) {
   const exact =
     firstServer(resources.filter(({ resource }) => resource.uri === uri)) ??
     firstServer(templates.filter(({ template }) => isTemplateMatch(template, uri)));

@@ -120,10 +120,7 @@ export class ServerConnection {
     return this.#upToDate;
   }
 
-  async request(
-    { method, params }: ServerRequest,
-    { signal, dialogue, before, trace }: RequestOptions,
-  ): Promise<JsonObject> {
+  async request({ method, params }: ServerRequest, { signal, dialogue, before, trace }: RequestOptions) {
     const call: ServerCall = { owner: dialogue?.owner ?? Symbol("no owner"), dialogue };
     const stop = new AbortController();
     const stopListening = onAbort(signal, () => stop.abort(signal && toAbortError(signal)));
@@ -163,13 +160,7 @@ export class ServerConnection {
     return this.#link.wire.describeExit(true);
   }
 
-  async #send(
-    method: string,
-    params: JsonObject,
-    signal: AbortSignal,
-    call?: ServerCall,
-    parent?: TraceCarrier,
-  ): Promise<JsonObject> {
+  async #send(method: string, params: JsonObject, signal: AbortSignal, call?: ServerCall, parent?: TraceCarrier) {
     const session = this.era === "legacy" ? this.#link.tap.sessionId : undefined;
     const connection = this.#facts;
     const span = startMcpSpan(this.#telemetry, { side: "client", method, params, connection, session, parent });

@@ -49,9 +49,7 @@ const LISTS: readonly ListKind[] = [
  * not affect the others. Throws if a list is endless, and if the tools cannot be listed the first time: that must not
  * be recorded as a server without tools.
  */
-export async function listOffer(
-  options: ListingOptions,
-): Promise<{ readonly lists: OfferLists; readonly problems: readonly string[] }> {
+export async function listOffer(options: ListingOptions) {
   const { server, before, capabilities } = options;
   const room = { ...options.limits };
   const problems: string[] = [];

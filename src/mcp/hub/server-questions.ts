@@ -113,10 +113,7 @@ function canAnswer(dialogue: Dialogue | undefined, { method, params }: AskedQues
     : canShowForm(dialogue.capabilities);
 }
 
-async function askCaller(
-  dialogue: Dialogue | undefined,
-  questions: Readonly<Record<string, AskedQuestion>>,
-): Promise<Readonly<Record<string, JsonObject>>> {
+async function askCaller(dialogue: Dialogue | undefined, questions: Readonly<Record<string, AskedQuestion>>) {
   if (dialogue === undefined) throw new QuestionRefusedError(-1, "the caller cannot be asked");
   const answers = await dialogue.ask(questions);
   return Object.fromEntries(

@@ -20,11 +20,7 @@ export type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
  * Starts a program without a shell, as the leader of its own process group: signals to our group do not reach it, and
  * signals to its group reach its children. A failure is thrown, or emitted as the child's `error`.
  */
-export function startProcess(
-  launch: ResolvedLaunch,
-  ours: EnvironmentVariables,
-  platform: NodeJS.Platform,
-): ServerProcess {
+export function startProcess(launch: ResolvedLaunch, ours: EnvironmentVariables, platform: NodeJS.Platform) {
   const env = buildServerEnvironment(ours, launch.env, platform);
   const { file, args, verbatim } =
     platform === "win32"

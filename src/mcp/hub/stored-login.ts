@@ -1,10 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type {
-  AuthProvider,
-  FetchLike,
-  StoredOAuthClientInformation,
-  StoredOAuthTokens,
-} from "@modelcontextprotocol/client";
+import type { AuthProvider, FetchLike, StoredOAuthTokens } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { OAuthSettings } from "../server-spec.ts";
@@ -165,11 +160,7 @@ async function waitForOtherRefresh({ server, url, records }: OAuthContext, used:
   return false;
 }
 
-export function findOAuthClient(
-  { clientId, clientSecret }: OAuthSettings,
-  { clients }: OAuthRecord,
-  issuer: string,
-): StoredOAuthClientInformation | undefined {
+export function findOAuthClient({ clientId, clientSecret }: OAuthSettings, { clients }: OAuthRecord, issuer: string) {
   if (clientId === undefined) return clients?.[issuer];
   // A client secret used with one issuer is never sent to another, even if the server names one.
   const known = Object.values(clients ?? {}).find(({ client_id }) => client_id === clientId);

@@ -69,12 +69,7 @@ export function limitOffer(offer: ServerOffer): { readonly offer: ServerOffer; r
     return undefined;
   }
 
-  function limitList(
-    what: string,
-    items: unknown,
-    limit: number,
-    check?: typeof checkOfferedTool,
-  ): readonly JsonObject[] {
+  function limitList(what: string, items: unknown, limit: number, check?: typeof checkOfferedTool) {
     const all: readonly unknown[] = Array.isArray(items) ? items : [];
     if (all.length > limit) problems.push(`it offers ${all.length} ${what}s; only the first ${limit} were taken`);
     return all.slice(0, limit).filter((item, at): item is JsonObject => {
