@@ -49,7 +49,6 @@ interface ApiRequest {
 }
 
 type Handlers = Readonly<Record<string, (request: ApiRequest) => Response | Promise<Response>>>;
-
 const APPROVALS_PATH = "/v1/approvals";
 
 /** Routes to list, show and answer approvals. The listener in front of them checks host and origin. */
@@ -199,9 +198,8 @@ function parseJsonObject(text: string): Record<string, unknown> {
 }
 
 function createBodyError(message: string): QmError {
-  return new QmError("invalid_arguments", message, {
-    hint: 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.',
-  });
+  const hint = 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.';
+  return new QmError("invalid_arguments", message, { hint });
 }
 
 /** The API of a workspace. It takes over changed approvers at the next request. */

@@ -15,10 +15,7 @@ export function getApproverRoles({ approvals }: Pick<Config, "approvals">, name:
 /** A shorter token can be guessed. */
 export const MIN_TOKEN_LENGTH = 16;
 
-/**
- * The approvers by their tokens. `fill` resolves a reference. If it throws, the problem is reported and the approver is
- * left out. Throws `invalid_config` for a short token, and for one that two approvers or a profile have.
- */
+/** The approvers by their tokens, without those whose token cannot be filled. Throws `invalid_config` for a bad token. */
 export function readApproverTokens(
   config: Pick<Config, "approvals" | "gateway">,
   options: { readonly fill: (text: string, key: string) => string; readonly onProblem: (problem: string) => void },
@@ -54,7 +51,6 @@ export function readApproverTokens(
 }
 
 function createSameTokenError(who: string): QmError {
-  return new QmError("invalid_config", `${who} have the same token`, {
-    hint: "Give each its own: the token tells them apart.",
-  });
+  const hint = "Give each its own: the token tells them apart.";
+  return new QmError("invalid_config", `${who} have the same token`, { hint });
 }

@@ -7,7 +7,6 @@ import type { ProfileEndpoint } from "./profile-endpoint.ts";
 
 /** Larger or deeper than any honest request, and shallow enough for code that recurses through it. */
 export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 8_000 } as const;
-
 const LONG_BODY_BYTES = 64 * 1024;
 
 /** Answers one request to the MCP endpoint, in the era of the protocol that it speaks. */

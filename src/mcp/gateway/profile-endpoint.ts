@@ -40,7 +40,6 @@ export interface ClientConnection {
 }
 
 export type ProfileEndpoint = ReturnType<typeof createProfileEndpoint>;
-
 const NOTED_CLIENTS_LIMIT = 1000;
 
 const NOTIFICATIONS = {

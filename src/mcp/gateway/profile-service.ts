@@ -28,7 +28,6 @@ export interface ServiceCallOptions {
 
 /** The MCP methods of one profile's clients, without their transport. */
 export type ProfileService = ReturnType<typeof createProfileService>;
-
 const UNSUBSCRIBE_TIMEOUT_MS = 5_000;
 
 /** Its methods reject with protocol errors. */

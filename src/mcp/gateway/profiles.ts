@@ -23,10 +23,7 @@ export function getGatewayProfile(config: Config, name: string): GatewayProfile 
   });
 }
 
-/**
- * The profiles with the tokens of their clients. `fill` resolves a reference. If it throws, the problem is reported and
- * no client gets that profile. Throws `invalid_config` if two profiles have the same token.
- */
+/** The profiles with their tokens, without those that cannot be filled. Throws `invalid_config` for a token used twice. */
 export function listProfileTokens(
   config: Config,
   fill: (text: string, key: string) => string,

@@ -57,10 +57,7 @@ export async function serveStdio(
   }
 }
 
-/**
- * Reads messages from stdin and writes them through `output`. The SDK's transport ends the service at a line that is too
- * long. This one answers a bad line with a JSON-RPC error and reads the next.
- */
+/** Answers a bad line with a JSON-RPC error and reads on. The SDK's transport ends at a line that is too long. */
 function createGuardedTransport(
   stdin: Readable,
   lineBytes: number,

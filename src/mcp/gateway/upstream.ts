@@ -9,7 +9,6 @@ import { MCP_CATEGORY, toMethodEntry, toToolEntry } from "../provider/tool-actio
 import type { PassThroughTool, Upstream } from "./gateway.ts";
 
 type Offered = { readonly server: string };
-
 type OfferedPrompt = ReturnType<Upstream["prompts"]>[number];
 type OfferedResources = ReturnType<Upstream["resources"]>;
 type OfferedTemplates = ReturnType<Upstream["templates"]>;
@@ -62,10 +61,7 @@ export function createServerUpstream(
   };
 }
 
-/**
- * Gives each tool the name it is listed by. If two servers use the same name, the first server by name keeps it, and the
- * others get `<server>_<name>`. `reserved` holds the names of our own tools.
- */
+/** Names the tools. The first server by name keeps a name that several use; the others get `<server>_<name>`. */
 export function selectTools(tools: readonly PassThroughTool[], reserved: ReadonlySet<string>) {
   return assignNames(tools, reserved, ({ name }) => name);
 }
@@ -105,10 +101,7 @@ export function listDefinitions<T>(byName: ReadonlyMap<string, T>, getDefinition
     });
 }
 
-/**
- * The server to read a URI from: one that lists it, one with a template for it, or the only one that uses its scheme,
- * because tools return links that no list has. Of several the first by name.
- */
+/** The server that lists the URI, has a template for it, or alone uses its scheme: tools return links that no list has. */
 export function findResourceServer(uri: string, resources: OfferedResources, templates: OfferedTemplates) {
   const exact =
     firstServer(resources.filter(({ resource }) => resource.uri === uri)) ??

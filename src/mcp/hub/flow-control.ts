@@ -13,10 +13,7 @@ export function findSliceEnd(chunk: Uint8Array, from: number): number {
   return end;
 }
 
-/**
- * Reads a few lines per turn. The stream is paused while lines wait, so that a fast writer has to wait too. Returns a
- * function that stops reading and pushes the rest that was read already.
- */
+/** Reads a few lines per turn and pauses the stream meanwhile. Returns a function that stops and pushes the rest. */
 export function readInSlices(stream: Readable, push: (piece: Buffer) => void): () => void {
   let rest: Buffer | undefined;
   let stopped = false;
@@ -49,7 +46,6 @@ export function readInSlices(stream: Readable, push: (piece: Buffer) => void): (
 }
 
 export type FloodLimit = { readonly burst: number; readonly perSecond: number };
-
 export const FLOOD_LIMIT: FloodLimit = { burst: 50_000, perSecond: 2_000 };
 
 /** Returns a function that counts a message and says whether there were too many. Load alone never makes a flood. */

@@ -60,10 +60,7 @@ export interface Hub {
   status(server: string): ConnectionStatus;
   /** Starts the server if needed and returns its offer. `insist` ignores the wait after a failure, for a person's request. */
   connect(server: string, signal?: AbortSignal, insist?: boolean): Promise<ServerOffer>;
-  /**
-   * Sends a request, starting the server if needed. A JSON-RPC error is thrown as `action_failed` with
-   * `details.mcp_code` and `details.mcp_data`. If the server dies, throws `server_failed`; nothing is sent twice.
-   */
+  /** Throws `action_failed` with `mcp_code` and `mcp_data`, or `server_failed` if the server dies. Nothing is sent twice. */
   request(server: string, request: ServerRequest, options: RequestOptions): Promise<JsonObject>;
   /** Starts a server that is not configured, returns its offer and stops it. Records nothing. */
   probe(spec: ServerSpec, signal?: AbortSignal): Promise<ServerOffer>;

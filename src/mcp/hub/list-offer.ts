@@ -13,10 +13,8 @@ export interface ListingLimits {
 }
 
 export const listingLimits: ListingLimits = { pages: 1000, entries: 20_000, characters: 64 * 1024 * 1024 };
-
 const ENTRY_LIMITS = { nodes: 100_000, depth: 100 };
 const MAX_PROBLEMS = 20;
-
 export type OfferLists = Pick<ServerOffer, "tools" | "resources" | "resourceTemplates" | "prompts">;
 
 export interface ListingOptions {
@@ -109,9 +107,8 @@ function toolsUnlistedError(server: string, thrown: QmError): QmError {
 }
 
 function endlessListError(server: string, method: string, what: string): QmError {
-  return new QmError("too_large", `${server} offers too much: ${what} in ${method}`, {
-    hint: "The server does not end its lists, or offers more than can be handled. Report it to its author.",
-  });
+  const hint = "The server does not end its lists, or offers more than can be handled. Report it to its author.";
+  return new QmError("too_large", `${server} offers too much: ${what} in ${method}`, { hint });
 }
 
 function selectValidEntries(

@@ -14,10 +14,7 @@ interface LoginCallbackOptions {
   readonly lastUrl: string | undefined;
 }
 
-/**
- * Listens on this machine for the browser's redirect after a login. `answer` resolves with the query of the first
- * redirect that has the right state.
- */
+/** Waits for the browser's redirect. `answer` resolves with the query of the first one that has the right state. */
 export async function listenForCallback({ state, port, path, lastUrl }: LoginCallbackOptions) {
   const last = lastUrl === undefined || !URL.canParse(lastUrl) ? undefined : new URL(lastUrl);
   let resolve: (answer: URLSearchParams) => void = () => undefined;

@@ -17,10 +17,7 @@ interface LoginOptions extends OAuthContext {
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * Logs in with an authorization code and PKCE. The browser opens the URL passed to `show` and is redirected to a listener
- * on this machine. Existing tokens are replaced only after success.
- */
+/** Logs in with an authorization code and PKCE. Existing tokens are replaced only after success. */
 export async function performLogin(options: LoginOptions): Promise<void> {
   const { sdk, server, url, settings, records, signal } = options;
   signal?.throwIfAborted();
@@ -157,7 +154,6 @@ function toLoginError({ sdk, server, signal, hide }: LoginOptions, thrown: unkno
       : thrown instanceof sdk.OAuthClientFlowError || thrown instanceof TypeError
         ? clip(text, 300)
         : clip(text.split(/[{]/)[0] ?? "", 200);
-  return new QmError("needs_login", `the login to ${server} failed: ${toOneLine(why)}`, {
-    hint: "Try again. If the server expects a registered client, set `oauth.client_id`.",
-  });
+  const hint = "Try again. If the server expects a registered client, set `oauth.client_id`.";
+  return new QmError("needs_login", `the login to ${server} failed: ${toOneLine(why)}`, { hint });
 }

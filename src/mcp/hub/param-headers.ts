@@ -2,7 +2,6 @@ import { isRecord, type JsonObject } from "../../core/json.ts";
 
 /** An argument that is also sent as a header. `name` is the header's name after `Mcp-Param-`. */
 export type ParamHeader = { readonly path: readonly string[]; readonly name: string };
-
 const KEYWORD = "x-mcp-header";
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ["string", "integer", "boolean"];

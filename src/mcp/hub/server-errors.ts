@@ -52,9 +52,8 @@ export function toServerFailure(sdk: Sdk, thrown: unknown, { server, hide, hasSe
 }
 
 export function loginRequiredError(server: string, why = "needs a login"): QmError {
-  return new QmError("needs_login", `server ${server} ${why}`, {
-    hint: `A person must run \`qm servers login ${server}\` first.`,
-  });
+  const hint = `A person must run \`qm servers login ${server}\` first.`;
+  return new QmError("needs_login", `server ${server} ${why}`, { hint });
 }
 
 function toHttpFailure(

@@ -46,10 +46,7 @@ export function createProcessRecorder(
   };
 }
 
-/**
- * When the system started a process, as a text that is unique among all processes with the same pid. Undefined if the
- * process is gone or a zombie, or if the system does not say.
- */
+/** The start time, which tells apart processes with the same pid. Undefined if the process is gone or it is not known. */
 export async function readStartTime(pid: number, platform = process.platform): Promise<string | undefined> {
   try {
     return await (platform === "linux" ? readProcStartTime(pid) : readPsStartTime(pid));
@@ -79,9 +76,7 @@ async function readPsStartTime(pid: number): Promise<string | undefined> {
 
 /** Like `process.kill`: signal 0 only checks, a negative pid means a group. Throws if there is no such process. */
 export type KillProcess = (pid: number, signal: NodeJS.Signals | 0) => unknown;
-
 export type ProcessFacts = ProcessInfo & { readonly kill: KillProcess };
-
 export type KillTimeouts = { readonly termMs: number; readonly killMs: number };
 
 /** Ends a process and its children: SIGTERM, then SIGKILL. Returns whether all are gone; a zombie of another parent may stay. */

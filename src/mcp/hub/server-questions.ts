@@ -30,10 +30,7 @@ export function findAskedCall(
   return all.findLast(({ dialogue }) => dialogue !== undefined);
 }
 
-/**
- * Answers a question of a legacy server. A question that cannot be asked is declined and gets an empty list of roots:
- * servers may ask at any time and must not wait in vain. Throws a `QuestionRefusedError` for other questions.
- */
+/** Answers a legacy server. What cannot be asked is declined, so that no server waits in vain, or throws. */
 export async function answerQuestion(call: ServerCall | undefined, question: AskedQuestion): Promise<JsonObject> {
   const { method } = question;
   if (!METHODS.includes(method)) throw new QuestionRefusedError(-32601, `${method} is not supported here`);
@@ -62,10 +59,7 @@ export function toRefusal(thrown: unknown): QuestionRefusedError {
   return new QuestionRefusedError(-32603, message);
 }
 
-/**
- * Sends a request until the server answers it. The caller gets the questions of a round as one batch under the server's
- * keys; the same request then goes out again with the answers and with the server's state, unchanged.
- */
+/** Sends a request until the server answers it. Each round's questions go to the caller as one batch. */
 export async function sendWithAnswers(
   send: (params: JsonObject) => Promise<JsonObject>,
   params: JsonObject,

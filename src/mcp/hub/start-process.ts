@@ -13,13 +13,9 @@ export interface ResolvedLaunch {
 }
 
 export type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
-
 export type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
-/**
- * Starts a program without a shell, as the leader of its own process group: signals to our group do not reach it, and
- * signals to its group reach its children. A failure is thrown, or emitted as the child's `error`.
- */
+/** Starts a program without a shell, as the leader of its own process group. It throws, or the child emits `error`. */
 export function startProcess(launch: ResolvedLaunch, ours: EnvironmentVariables, platform: NodeJS.Platform) {
   const env = buildServerEnvironment(ours, launch.env, platform);
   const { file, args, verbatim } =
@@ -43,10 +39,7 @@ const WINDOWS =
 /** Without these, nothing can be installed behind a company's proxy. */
 const NETWORK = "HTTP_PROXY HTTPS_PROXY NO_PROXY NODE_EXTRA_CA_CERTS SSL_CERT_DIR SSL_CERT_FILE";
 
-/**
- * The variables of a server: those that every program needs, and its configured ones. Nothing else of ours is passed on:
- * it may be a secret, or meant for this process, such as `OTEL_*`.
- */
+/** What every program needs, and the configured variables. Our others may be secret, or meant for this process. */
 export function buildServerEnvironment(
   ours: EnvironmentVariables,
   configured: Readonly<Record<string, string>>,
@@ -65,10 +58,7 @@ function isHarmless(name: string, value: string | undefined): boolean {
   return !(/_PROXY$/i.test(name) && value.includes("@"));
 }
 
-/**
- * The program to start on Windows: `npx` and the like are `.cmd` files there, which only `cmd.exe` runs. Not tested on
- * Windows. `verbatim`: the arguments are quoted already.
- */
+/** `npx` and the like are `.cmd` files, which only `cmd.exe` runs. Not tested on Windows. `verbatim`: already quoted. */
 export function toWindowsCommand(
   command: string,
   args: readonly string[],

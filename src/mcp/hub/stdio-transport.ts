@@ -17,7 +17,6 @@ import {
 import type { Watchdog, WatchdogHold } from "./watchdog.ts";
 
 type ProcessEnd = { readonly code: number | null; readonly signal: string | null };
-
 const UNKNOWN_END: ProcessEnd = { code: null, signal: null };
 
 /** A server that runs as a child process and speaks over its standard streams. */

@@ -10,7 +10,6 @@ import { openConnection } from "./open-connection.ts";
 import { SessionLostError, toAbortError, waitUnlessAborted, wrapServerError } from "./server-errors.ts";
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
-
 export type ServerEvent = UnstampedEvent<"server.started" | "server.stopped" | "server.failed">;
 
 /** After this many starts in a row without one answered request, the server is left alone for a while. */

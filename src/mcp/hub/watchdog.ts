@@ -18,10 +18,7 @@ export interface WatchdogHold {
   release(): void;
 }
 
-/**
- * Reads `+group` and `-group` lines. When its input ends, this process is gone: the remaining groups get SIGTERM and,
- * after two seconds, SIGKILL. It ignores signals that a terminal sends to all processes.
- */
+/** Reads `+group` and `-group` lines. At the end of its input it ends the groups: SIGTERM, SIGKILL after two seconds. */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
 groups=' '

@@ -4,7 +4,6 @@ import { type OfferedTool, PINNED_FIELDS } from "./offer.ts";
 
 /** A place where two definitions differ. An absent side has no value there. */
 export type DefinitionChange = { readonly path: string; readonly before?: Json; readonly after?: Json };
-
 const MAX_CHANGES = 100;
 const MAX_VALUE_LENGTH = 2_000;
 /** Characters of unchanged text that are shown around a change. */

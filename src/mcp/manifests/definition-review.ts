@@ -26,10 +26,7 @@ interface OfferObservation {
   scan(tool: OfferedTool): readonly ScanFinding[];
 }
 
-/**
- * Decides on an offer. The first offer with tools is accepted except for definitions with serious findings. Later, every
- * new definition waits for a person. Returns undefined if nothing has to be written.
- */
+/** Accepts a first offer without serious findings. Later definitions wait for a person. Undefined: nothing to write. */
 export function evaluateOffer(record: ManifestRecord | undefined, observation: OfferObservation) {
   const { fingerprint, offer, tools, at } = observation;
   const put = createPins(record, observation);

@@ -38,10 +38,7 @@ export interface OfferUpdate {
   readonly problems: readonly string[];
 }
 
-/**
- * The offers of the configured servers, and the decisions about their definitions. Reads answer from memory; a decision
- * is stored before it is answered. Tools that did not change stay the same objects.
- */
+/** Offers and decisions. Reads use memory, decisions are stored first, and unchanged tools stay the same objects. */
 export interface ManifestService {
   /** Sets the configured servers. Stored offers of the same fingerprint are used again. */
   use(specs: readonly ServerSpec[]): void;
@@ -56,10 +53,7 @@ export interface ManifestService {
   withheld(server: string): readonly WithheldTool[];
   /** Rejected definitions that the server still offers. */
   rejected(server: string): readonly WithheldTool[];
-  /**
-   * Accepts a withheld definition, or all with `*`, and returns the tools' names. `hash` is the definition that the
-   * person looked at; another one is not accepted. Throws `not_found`, `conflict`.
-   */
+  /** Accepts a definition, or all with `*`. `hash`: the one that the person saw. Throws `not_found`, `conflict`. */
   accept(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
   /** Rejects a definition. It can be accepted later, by name. */
   reject(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;

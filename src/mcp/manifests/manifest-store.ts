@@ -8,11 +8,7 @@ export interface ServerManifest {
   readonly learnedAt: Date;
 }
 
-/**
- * - `accepted`: may be used; at most one per tool
- * - `withheld`: waits for a person
- * - `rejected`: refused by a person
- */
+/** `accepted`: may be used, one per tool. `withheld`: waits for a person. `rejected`: refused by a person. */
 export type PinState = "accepted" | "withheld" | "rejected";
 
 export interface DefinitionPin {

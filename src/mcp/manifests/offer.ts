@@ -69,7 +69,12 @@ export function limitOffer(offer: ServerOffer): { readonly offer: ServerOffer; r
     return undefined;
   }
 
-  function limitList(what: string, items: unknown, limit: number, check?: typeof checkOfferedTool) {
+  function limitList(
+    what: string,
+    items: unknown,
+    limit: number,
+    check?: typeof checkOfferedTool,
+  ): readonly JsonObject[] {
     const all: readonly unknown[] = Array.isArray(items) ? items : [];
     if (all.length > limit) problems.push(`it offers ${all.length} ${what}s; only the first ${limit} were taken`);
     return all.slice(0, limit).filter((item, at): item is JsonObject => {

@@ -15,10 +15,7 @@ export interface ToolTraits {
   readonly enabled: boolean;
 }
 
-/**
- * Combines a tool's annotations, if its server is trusted, with the last matching override of the configuration.
- * Missing, malformed or contradictory annotations count as the worst case.
- */
+/** Combines trusted annotations with the last matching override. Missing or malformed annotations are the worst case. */
 export function resolveToolTraits(
   tool: Pick<OfferedTool, "name" | "annotations">,
   spec: Pick<ServerSpec, "trustAnnotations" | "tools">,

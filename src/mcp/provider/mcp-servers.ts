@@ -30,11 +30,7 @@ export interface McpServersOptions
   readonly onProblem: (problem: string) => void;
 }
 
-/**
- * - `configured`: its tools are unknown
- * - `known`: its tools are known from an earlier connection; it is not running
- * - `called`: started, and calls were sent to it
- */
+/** `configured`: tools unknown. `known`: tools known, not running. `called`: started, and calls were sent. */
 export type ServerState = "configured" | "known" | "starting" | "started" | "called" | "needs_login" | "failed";
 
 export interface ServerView {
