@@ -15,7 +15,7 @@ export function getApproverRoles({ approvals }: Pick<Config, "approvals">, name:
 /** A shorter token can be guessed. */
 export const MIN_TOKEN_LENGTH = 16;
 
-/** The approvers by their tokens, without those whose token cannot be filled. Throws `invalid_config` for a bad token. */
+/** The approvers by their tokens. One that cannot be filled is reported and left out. Throws `invalid_config`. */
 export function readApproverTokens(
   config: Pick<Config, "approvals" | "gateway">,
   options: { readonly fill: (text: string, key: string) => string; readonly onProblem: (problem: string) => void },

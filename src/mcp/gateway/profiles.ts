@@ -23,7 +23,7 @@ export function getGatewayProfile(config: Config, name: string): GatewayProfile 
   });
 }
 
-/** The profiles with their tokens, without those that cannot be filled. Throws `invalid_config` for a token used twice. */
+/** The profiles with their tokens. One that cannot be filled is reported and left out. Throws `invalid_config`. */
 export function listProfileTokens(
   config: Config,
   fill: (text: string, key: string) => string,

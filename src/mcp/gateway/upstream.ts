@@ -101,7 +101,7 @@ export function listDefinitions<T>(byName: ReadonlyMap<string, T>, getDefinition
     });
 }
 
-/** The server that lists the URI, has a template for it, or alone uses its scheme: tools return links that no list has. */
+/** The server that lists the URI, has a template for it, or alone uses its scheme: tools return unlisted links. */
 export function findResourceServer(uri: string, resources: OfferedResources, templates: OfferedTemplates) {
   const exact =
     firstServer(resources.filter(({ resource }) => resource.uri === uri)) ??

@@ -46,7 +46,7 @@ export function createProcessRecorder(
   };
 }
 
-/** The start time, which tells apart processes with the same pid. Undefined if the process is gone or it is not known. */
+/** The start time, which tells processes with the same pid apart. Undefined if the process is gone, or unknown. */
 export async function readStartTime(pid: number, platform = process.platform): Promise<string | undefined> {
   try {
     return await (platform === "linux" ? readProcStartTime(pid) : readPsStartTime(pid));

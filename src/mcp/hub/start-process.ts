@@ -58,7 +58,7 @@ function isHarmless(name: string, value: string | undefined): boolean {
   return !(/_PROXY$/i.test(name) && value.includes("@"));
 }
 
-/** `npx` and the like are `.cmd` files, which only `cmd.exe` runs. Not tested on Windows. `verbatim`: already quoted. */
+/** `npx` and the like are `.cmd` files, which only `cmd.exe` runs. Not tested there. `verbatim`: already quoted. */
 export function toWindowsCommand(
   command: string,
   args: readonly string[],

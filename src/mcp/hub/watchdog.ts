@@ -18,7 +18,7 @@ export interface WatchdogHold {
   release(): void;
 }
 
-/** Reads `+group` and `-group` lines. At the end of its input it ends the groups: SIGTERM, SIGKILL after two seconds. */
+/** Reads `+group` and `-group` lines. When its input ends, it sends the groups SIGTERM, then SIGKILL. */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
 groups=' '

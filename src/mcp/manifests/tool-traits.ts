@@ -15,7 +15,7 @@ export interface ToolTraits {
   readonly enabled: boolean;
 }
 
-/** Combines trusted annotations with the last matching override. Missing or malformed annotations are the worst case. */
+/** Combines trusted annotations with the last matching override. Missing or malformed ones count as the worst. */
 export function resolveToolTraits(
   tool: Pick<OfferedTool, "name" | "annotations">,
   spec: Pick<ServerSpec, "trustAnnotations" | "tools">,
