@@ -1,7 +1,6 @@
 import { Hono } from "hono";
 import { systemRuntime } from "../app/system-runtime.ts";
-import type { Approvals, Approver } from "../approval/approval.ts";
-import { type ApprovalAnswer, REASON_LIMIT } from "../approval/approval.ts";
+import { type ApprovalAnswer, type Approvals, type Approver, REASON_LIMIT } from "../approval/approval.ts";
 import { onAbort, yieldToEventLoop } from "../core/async.ts";
 import { toVisibleJson } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -205,8 +204,9 @@ function createBodyError(message: string): QmError {
 /** The API of a workspace. It takes over changed approvers at the next request. */
 export async function openApprovalsApi(
   workspace: Workspace,
-  { onProblem, signal }: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
-): Promise<Hono> {
+  options: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
+) {
+  const { onProblem, signal } = options;
   const createAuthorizer = () =>
     createTokenAuthorizer(readApproverTokens(workspace.config, { fill: workspace.fill, onProblem }));
   let { config } = workspace;
@@ -228,11 +228,6 @@ export async function openApprovalsApi(
   const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
   const rolesOf = (name: string) => getApproverRoles(workspace.config, name);
   const { approvals } = workspace.quartermaster;
-  return createApprovalsApi({
-    approvals,
-    authorize,
-    links: { key, rolesOf, now: systemRuntime.now },
-    onProblem,
-    signal,
-  });
+  const links = { key, rolesOf, now: systemRuntime.now };
+  return createApprovalsApi({ approvals, authorize, links, onProblem, signal });
 }

@@ -32,13 +32,11 @@ export function readApproverTokens(
     if (text === undefined) continue;
     const token = tryFill(text, `approvals.approvers.${id}.token`);
     if (token instanceof Error) options.onProblem(`${id} cannot answer over HTTP: ${token.message}`);
-    else if (token.length < MIN_TOKEN_LENGTH)
-      throw new QmError(
-        "invalid_config",
-        `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`,
-        { hint: "Use a longer random token, for example from `openssl rand -base64 32`." },
-      );
-    else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
+    else if (token.length < MIN_TOKEN_LENGTH) {
+      const message = `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`;
+      const hint = "Use a longer random token, for example from `openssl rand -base64 32`.";
+      throw new QmError("invalid_config", message, { hint });
+    } else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
     else found.set(token, { id, roles });
   }
   // A client with an approver's token could approve its own calls.

@@ -64,10 +64,8 @@ export function parseWaitMs(query: URLSearchParams): number {
 
 function requireKnownParameters(query: URLSearchParams, known: readonly string[]): void {
   for (const name of query.keys()) {
-    if (!known.includes(name))
-      throw new QmError("invalid_arguments", `unknown parameter ${quoteName(name)}`, {
-        hint: `Known: ${known.join(", ")}.`,
-      });
+    const hint = `Known: ${known.join(", ")}.`;
+    if (!known.includes(name)) throw new QmError("invalid_arguments", `unknown parameter ${quoteName(name)}`, { hint });
     if (name !== "state" && query.getAll(name).length > 1)
       throw new QmError("invalid_arguments", `${name} is given more than once`);
   }

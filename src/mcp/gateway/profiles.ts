@@ -42,11 +42,9 @@ export function listProfileTokens(
   });
   const names = new Map<string, string>();
   for (const [token, { name }] of found) {
-    const other = names.get(token);
-    if (other !== undefined)
-      throw new QmError("invalid_config", `the profiles ${other} and ${name} have the same token`, {
-        hint: "Give each its own: the token tells clients apart.",
-      });
+    const both = `${names.get(token)} and ${name}`;
+    const hint = "Give each its own: the token tells clients apart.";
+    if (names.has(token)) throw new QmError("invalid_config", `the profiles ${both} have the same token`, { hint });
     names.set(token, name);
   }
   return found;

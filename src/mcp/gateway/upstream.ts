@@ -32,24 +32,19 @@ export function createServerUpstream(
       const visible = new Set<string>(quartermaster.names(caller));
       const passed = servers.list().filter(({ spec }) => patterns.some((pattern) => matchesGlob(pattern, spec.name)));
       return passed.flatMap(({ spec: { name: server } }) =>
-        servers.manifests
-          .tools(server)
-          .map(({ definition }) => ({
-            server,
-            action: actionName(MCP_CATEGORY, toToolEntry(server, definition.name)),
-            name: definition.name,
-            definition,
-          }))
-          .filter(({ action }) => visible.has(action))
-          .map((tool) => ({ ...tool, definition: pickPinnedFields(tool.definition) })),
+        servers.manifests.tools(server).flatMap(({ definition }) => {
+          const { name } = definition;
+          const action = actionName(MCP_CATEGORY, toToolEntry(server, name));
+          return visible.has(action) ? [{ server, action, name, definition: pickPinnedFields(definition) }] : [];
+        }),
       );
     },
     resources: (caller) =>
       listOffered(caller, "resources/read", "resources").map(({ server, item: resource }) => ({ server, resource })),
     templates: (caller) =>
-      listOffered(caller, "resources/read", "resourceTemplates").map(({ server, item: template }) => ({
+      listOffered(caller, "resources/read", "resourceTemplates").map(({ server, item }) => ({
         server,
-        template,
+        template: item,
       })),
     prompts: (caller) =>
       listOffered(caller, "prompts/get", "prompts").map(({ server, item: prompt }) => ({ server, prompt })),
@@ -62,20 +57,18 @@ export function createServerUpstream(
 }
 
 /** Names the tools. The first server by name keeps a name that several use; the others get `<server>_<name>`. */
-export function selectTools(tools: readonly PassThroughTool[], reserved: ReadonlySet<string>) {
-  return assignNames(tools, reserved, ({ name }) => name);
-}
+export const selectTools = (tools: readonly PassThroughTool[], reserved: ReadonlySet<string>) =>
+  assignNames(tools, reserved, ({ name }) => name);
 
-export function selectPrompts(prompts: readonly OfferedPrompt[]): ReadonlyMap<string, OfferedPrompt> {
-  return assignNames(prompts, new Set(), ({ prompt }) => String(prompt.name));
-}
+export const selectPrompts = (prompts: readonly OfferedPrompt[]) =>
+  assignNames(prompts, new Set(), ({ prompt }) => String(prompt.name));
 
 function assignNames<T extends Offered>(
   items: readonly T[],
   reserved: ReadonlySet<string>,
   getName: (item: T) => string,
-): ReadonlyMap<string, T> {
-  const byName = new Map<string, T>();
+) {
+  const byName: Map<string, T> = new Map();
   const assign = (name: string, item: T): boolean => {
     if (reserved.has(name) || byName.has(name)) return false;
     byName.set(name, item);

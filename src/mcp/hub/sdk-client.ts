@@ -27,11 +27,7 @@ export const FOREVER_MS = 2 ** 31 - 1;
  */
 export type Handshake = "legacy" | "oldest" | "modern" | "auto";
 
-export function createSdkClient(
-  sdk: Sdk,
-  clientInfo: { readonly name: string; readonly version: string },
-  handshake: Handshake,
-): Client {
+export function createSdkClient(sdk: Sdk, clientInfo: { name: string; version: string }, handshake: Handshake): Client {
   const isOldest = handshake === "oldest";
   return new sdk.Client(
     { ...clientInfo },

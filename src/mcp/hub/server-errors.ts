@@ -56,13 +56,9 @@ export function loginRequiredError(server: string, why = "needs a login"): QmErr
   return new QmError("needs_login", `server ${server} ${why}`, { hint });
 }
 
-function toHttpFailure(
-  sdk: Sdk,
-  thrown: InstanceType<Sdk["SdkHttpError"]>,
-  server: string,
-  quote: (text: string) => string,
-  hasSession: boolean,
-): QmError {
+type HttpError = InstanceType<Sdk["SdkHttpError"]>;
+
+function toHttpFailure(sdk: Sdk, thrown: HttpError, server: string, quote: ValueRedactor, hasSession: boolean) {
   const { status, text } = thrown.data;
   const failure = (message: string, hint: string, cause?: Error) =>
     new QmError("server_failed", `server ${server} ${message}`, { hint, cause });

@@ -64,7 +64,7 @@ export function toWindowsCommand(
   args: readonly string[],
   variables: EnvironmentVariables,
   exists: (path: string) => boolean,
-): { readonly file: string; readonly args: readonly string[]; readonly verbatim: boolean } {
+) {
   // Names of variables are case-insensitive on Windows.
   const read = (name: string) => Object.entries(variables).find(([key]) => key.toUpperCase() === name)?.[1];
   const endings = (read("PATHEXT") ?? ".COM;.EXE;.BAT;.CMD").split(";").filter(Boolean);
@@ -89,11 +89,8 @@ export function toStartError(server: string, launch: ResolvedLaunch, thrown: unk
     new QmError(errorCode, `server ${server} could not be started: ${why}`, { hint });
   if (launch.cwd !== undefined && !existsSync(launch.cwd))
     return startError(`its folder ${hide(launch.cwd)} does not exist`, "Create the folder, or correct `cwd`.");
-  if (code === "ENOENT")
-    return startError(
-      `there is no program \`${command}\``,
-      `Install ${command}, put it on the PATH of this process, or write its full path as \`command\`.`,
-    );
+  const install = `Install ${command}, put it on the PATH of this process, or write its full path as \`command\`.`;
+  if (code === "ENOENT") return startError(`there is no program \`${command}\``, install);
   if (code === "EMFILE" || code === "ENFILE" || code === "EAGAIN")
     return startError("too many files or processes are open", "Try again in a moment.", "overloaded");
   if (code === "EACCES")

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { AuthProvider, FetchLike, StoredOAuthTokens } from "@modelcontextprotocol/client";
+import type { AuthProvider, FetchLike } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { OAuthSettings } from "../server-spec.ts";
@@ -115,19 +115,14 @@ async function renewTokens(context: OAuthContext, used: string | undefined, chal
 }
 
 /** Undefined if a person has to log in. Throws if the authorization server cannot be reached. */
-async function refreshTokens(
-  { sdk, url, settings }: OAuthContext,
-  record: OAuthRecord,
-  { resourceMetadataUrl }: OAuthChallenge,
-): Promise<StoredOAuthTokens | undefined> {
+async function refreshTokens(context: OAuthContext, record: OAuthRecord, challenge: OAuthChallenge) {
+  const { sdk, url, settings } = context;
   const { tokens } = record;
   if (tokens?.refresh_token === undefined) return undefined;
   const fetchFn = createOAuthFetch(url);
-  const metadataUrl = resourceMetadataUrl === undefined ? undefined : new URL(resourceMetadataUrl);
-  const info = await sdk.discoverOAuthServerInfo(url, {
-    ...omitUndefined({ resourceMetadataUrl: metadataUrl }),
-    fetchFn,
-  });
+  const address = challenge.resourceMetadataUrl;
+  const resourceMetadataUrl = address === undefined ? undefined : new URL(address);
+  const info = await sdk.discoverOAuthServerInfo(url, { ...omitUndefined({ resourceMetadataUrl }), fetchFn });
   const metadata = info.authorizationServerMetadata;
   const issuer = metadata?.issuer ?? String(info.authorizationServerUrl);
   const client = findOAuthClient(settings, record, issuer);

@@ -47,7 +47,7 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
     for (const listener of listeners) listener();
   };
   const manifests = await openManifestService({ store: options.manifests, now: runtime.now, note, onProblem });
-  const hub = createHub({
+  const hub: Hub = createHub({
     ...options,
     onOffer: (spec, offer) => manifests.learn(spec, offer),
     getKnownEra: (server) => manifests.offer(server)?.era,
