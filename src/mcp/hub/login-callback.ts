@@ -55,10 +55,9 @@ async function listenOnPort(server: Server, port: number, mayTakeOther: boolean)
     return (server.address() as AddressInfo).port;
   } catch (cause) {
     if (mayTakeOther) return listenOnPort(server, 0, false);
-    throw new QmError("conflict", `port ${port} on this machine is taken, but the login's redirect needs it`, {
-      hint: "Free the port, or choose another as `oauth.callback_port`.",
-      cause,
-    });
+    const message = `port ${port} on this machine is taken, but the login's redirect needs it`;
+    const hint = "Free the port, or choose another as `oauth.callback_port`.";
+    throw new QmError("conflict", message, { hint, cause });
   }
 }
 

@@ -6,9 +6,8 @@ import { redactJson, type ValueRedactor } from "./redact-values.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 /** The signal's reason if it is a `QmError`, else `cancelled`. */
-export function toAbortError(signal: AbortSignal): QmError {
-  return signal.reason instanceof QmError ? signal.reason : new QmError("cancelled", "the call was cancelled");
-}
+export const toAbortError = ({ reason }: AbortSignal): QmError =>
+  reason instanceof QmError ? reason : new QmError("cancelled", "the call was cancelled");
 
 /** Like `raceAbort`, but rejects with a `QmError` when the signal aborts. */
 export async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
@@ -19,9 +18,8 @@ export async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal
   }
 }
 
-export function wrapServerError(thrown: unknown): QmError {
-  return thrown instanceof QmError ? thrown : new QmError("server_failed", getErrorMessage(thrown), { cause: thrown });
-}
+export const wrapServerError = (thrown: unknown): QmError =>
+  thrown instanceof QmError ? thrown : new QmError("server_failed", getErrorMessage(thrown), { cause: thrown });
 
 /** The server has forgotten the session and refused the request without acting on it. */
 export class SessionLostError extends Error {}
