@@ -23,10 +23,7 @@ export function loadOrCreateLinkKey(path: string): Promise<Buffer> {
   return loadOrCreateSecret(path, (text) => Buffer.from(text, "base64url"), { what: "key for links", hint });
 }
 
-export interface AnnouncingProcess {
-  readonly pid: number;
-  isAlive(pid: number): boolean;
-}
+export type AnnouncingProcess = { readonly pid: number; isAlive(pid: number): boolean };
 
 /** Writes the address of this process into a file, for commands that create links. Returns a function that removes it. */
 export async function announceServer(
@@ -42,10 +39,7 @@ export async function announceServer(
 }
 
 /** The announced address, if its process is still running. */
-export async function findAnnouncedServer(
-  path: string,
-  { isAlive }: Pick<AnnouncingProcess, "isAlive">,
-): Promise<URL | undefined> {
+export async function findAnnouncedServer(path: string, { isAlive }: Pick<AnnouncingProcess, "isAlive">) {
   const found = await readAnnouncement(path);
   return found !== undefined && isAlive(found.pid) ? found.url : undefined;
 }

@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { html as honoHtml, raw } from "hono/html";
-import type { Approvals } from "../approval/approval.ts";
-import { type ApprovalAnswer, type ApprovalView, REASON_LIMIT } from "../approval/approval.ts";
+import { type ApprovalAnswer, type Approvals, type ApprovalView, REASON_LIMIT } from "../approval/approval.ts";
 import { type ApprovalLink, readApprovalLink } from "../approval/approval-link.ts";
 import { formatMaskedSecrets } from "../approval/approval-view.ts";
 import { escapeUnsafe, toVisibleJson, toVisibleText } from "../core/display-text.ts";
@@ -30,9 +29,8 @@ export async function serveApprovalPage(parts: ApprovalPageOptions, request: Req
   try {
     if (request.method === "GET") return await showForm(parts, new URL(request.url).searchParams);
     if (request.method === "POST") return await submitAnswer(parts, request);
-    return renderPage(405, "This cannot be done here", html`<p>Open the link in a browser.</p>`, {
-      allow: "GET, POST",
-    });
+    const content = html`<p>Open the link in a browser.</p>`;
+    return renderPage(405, "This cannot be done here", content, { allow: "GET, POST" });
   } catch (thrown) {
     return showError(thrown, parts.onProblem);
   }
@@ -96,22 +94,16 @@ async function findApproval({ approvals }: ApprovalPageOptions, { approvalId }: 
   });
 }
 
-function createLinkError(): QmError {
-  return new QmError("denied", "this link is not valid, or no longer valid", {
-    hint: "Ask the sender for a new one.",
-  });
-}
-
-const DECISIONS = { approve: "approved", deny: "denied" } as const;
+const createLinkError = (): QmError =>
+  new QmError("denied", "this link is not valid, or no longer valid", { hint: "Ask the sender for a new one." });
 
 function parseAnswerForm(fields: URLSearchParams): ApprovalAnswer {
   const [given, ...more] = fields.getAll("decision");
+  const hint = "Open the link again and use its buttons.";
   if ((given !== "approve" && given !== "deny") || more.length > 0)
-    throw new QmError("invalid_arguments", "there is no decision", {
-      hint: "Open the link again and use its buttons.",
-    });
+    throw new QmError("invalid_arguments", "there is no decision", { hint });
   const reason = clip((fields.get("reason") ?? "").trim(), REASON_LIMIT) || undefined;
-  return omitUndefined({ decision: DECISIONS[given], reason });
+  return omitUndefined({ decision: given === "approve" ? "approved" : "denied", reason });
 }
 
 function showClosed(status: number, approval: ApprovalView, message = ""): Response {

@@ -1,7 +1,6 @@
 import { Hono } from "hono";
 import { systemRuntime } from "../app/system-runtime.ts";
-import type { Approvals, Approver } from "../approval/approval.ts";
-import { type ApprovalAnswer, REASON_LIMIT } from "../approval/approval.ts";
+import { type ApprovalAnswer, type Approvals, type Approver, REASON_LIMIT } from "../approval/approval.ts";
 import { onAbort, yieldToEventLoop } from "../core/async.ts";
 import { toVisibleJson } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -24,10 +23,7 @@ import {
 } from "./http-messages.ts";
 
 /** A person who is known by their token. */
-export interface ApproverIdentity {
-  readonly id: string;
-  readonly roles: readonly string[];
-}
+export type ApproverIdentity = { readonly id: string; readonly roles: readonly string[] };
 
 interface ApprovalsApiOptions {
   readonly approvals: Approvals;
@@ -52,7 +48,6 @@ interface ApiRequest {
 }
 
 type Handlers = Readonly<Record<string, (request: ApiRequest) => Response | Promise<Response>>>;
-
 const APPROVALS_PATH = "/v1/approvals";
 
 /** Routes to list, show and answer approvals. The listener in front of them checks host and origin. */
@@ -202,16 +197,16 @@ function parseJsonObject(text: string): Record<string, unknown> {
 }
 
 function createBodyError(message: string): QmError {
-  return new QmError("invalid_arguments", message, {
-    hint: 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.',
-  });
+  const hint = 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.';
+  return new QmError("invalid_arguments", message, { hint });
 }
 
 /** The API of a workspace. It takes over changed approvers at the next request. */
 export async function openApprovalsApi(
   workspace: Workspace,
-  { onProblem, signal }: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
-): Promise<Hono> {
+  options: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
+) {
+  const { onProblem, signal } = options;
   const createAuthorizer = () =>
     createTokenAuthorizer(readApproverTokens(workspace.config, { fill: workspace.fill, onProblem }));
   let { config } = workspace;
@@ -233,11 +228,6 @@ export async function openApprovalsApi(
   const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
   const rolesOf = (name: string) => getApproverRoles(workspace.config, name);
   const { approvals } = workspace.quartermaster;
-  return createApprovalsApi({
-    approvals,
-    authorize,
-    links: { key, rolesOf, now: systemRuntime.now },
-    onProblem,
-    signal,
-  });
+  const links = { key, rolesOf, now: systemRuntime.now };
+  return createApprovalsApi({ approvals, authorize, links, onProblem, signal });
 }

@@ -15,16 +15,10 @@ export function getApproverRoles({ approvals }: Pick<Config, "approvals">, name:
 /** A shorter token can be guessed. */
 export const MIN_TOKEN_LENGTH = 16;
 
-/**
- * The approvers by their tokens. `fill` resolves a reference. If it throws, the problem is reported and the approver is
- * left out. Throws `invalid_config` for a short token, and for one that two approvers or a profile have.
- */
+/** The approvers by their tokens. One that cannot be filled is reported and left out. Throws `invalid_config`. */
 export function readApproverTokens(
   config: Pick<Config, "approvals" | "gateway">,
-  options: {
-    readonly fill: (text: string, key: string) => string;
-    readonly onProblem: (problem: string) => void;
-  },
+  options: { readonly fill: (text: string, key: string) => string; readonly onProblem: (problem: string) => void },
 ): ReadonlyMap<string, ApproverIdentity> {
   const tryFill = (text: string, key: string): string | Error => {
     try {
@@ -38,13 +32,11 @@ export function readApproverTokens(
     if (text === undefined) continue;
     const token = tryFill(text, `approvals.approvers.${id}.token`);
     if (token instanceof Error) options.onProblem(`${id} cannot answer over HTTP: ${token.message}`);
-    else if (token.length < MIN_TOKEN_LENGTH)
-      throw new QmError(
-        "invalid_config",
-        `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`,
-        { hint: "Use a longer random token, for example from `openssl rand -base64 32`." },
-      );
-    else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
+    else if (token.length < MIN_TOKEN_LENGTH) {
+      const message = `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`;
+      const hint = "Use a longer random token, for example from `openssl rand -base64 32`.";
+      throw new QmError("invalid_config", message, { hint });
+    } else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
     else found.set(token, { id, roles });
   }
   // A client with an approver's token could approve its own calls.
@@ -57,7 +49,6 @@ export function readApproverTokens(
 }
 
 function createSameTokenError(who: string): QmError {
-  return new QmError("invalid_config", `${who} have the same token`, {
-    hint: "Give each its own: the token tells them apart.",
-  });
+  const hint = "Give each its own: the token tells them apart.";
+  return new QmError("invalid_config", `${who} have the same token`, { hint });
 }

@@ -64,10 +64,8 @@ export function parseWaitMs(query: URLSearchParams): number {
 
 function requireKnownParameters(query: URLSearchParams, known: readonly string[]): void {
   for (const name of query.keys()) {
-    if (!known.includes(name))
-      throw new QmError("invalid_arguments", `unknown parameter ${quoteName(name)}`, {
-        hint: `Known: ${known.join(", ")}.`,
-      });
+    const hint = `Known: ${known.join(", ")}.`;
+    if (!known.includes(name)) throw new QmError("invalid_arguments", `unknown parameter ${quoteName(name)}`, { hint });
     if (name !== "state" && query.getAll(name).length > 1)
       throw new QmError("invalid_arguments", `${name} is given more than once`);
   }
@@ -92,13 +90,10 @@ function parseWholeNumber(query: URLSearchParams, name: string, from: number, to
 const NO_STORE_HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
 /** JSON without invisible characters, so that it is safe on a terminal. */
-export function respondJson(value: unknown): Response {
-  return respondJsonText(toVisibleJson(value));
-}
+export const respondJson = (value: unknown): Response => respondJsonText(toVisibleJson(value));
 
-export function respondJsonText(text: string): Response {
-  return new Response(text, { headers: { ...NO_STORE_HEADERS, "content-type": "application/json" } });
-}
+export const respondJsonText = (text: string): Response =>
+  new Response(text, { headers: { ...NO_STORE_HEADERS, "content-type": "application/json" } });
 
 /** An error as problem JSON. The default status is that of its code. */
 export function problem(error: QmError, status?: number, headers: Readonly<Record<string, string>> = {}): Response {

@@ -31,7 +31,6 @@ export interface HttpLaunch {
 }
 
 export type Launch = StdioLaunch | HttpLaunch;
-
 export type ProtocolEra = "legacy" | "modern";
 
 /** Settings for the tools of a server that match. */
@@ -63,10 +62,7 @@ export interface ServerSpec {
   readonly tools: readonly ToolOverride[];
 }
 
-/**
- * The key of a server's manifest: a hash of everything that decides which tools it offers. Of variables and headers only
- * the names count, so that it depends on no secret.
- */
+/** A hash of all that decides which tools it offers. Variables and headers count by name only: no secret is in it. */
 export function fingerprintServer(spec: Pick<ServerSpec, "launch" | "version">): string {
   const known = fingerprints.get(spec);
   if (known !== undefined) return known;

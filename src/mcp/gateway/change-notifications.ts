@@ -2,9 +2,7 @@ import type { JsonObject } from "../../core/json.ts";
 
 /** The lists of MCP. */
 export type ListName = "tools" | "resources" | "templates" | "prompts";
-
 export type ListWatcher = ReturnType<typeof createListWatcher>;
-
 const SETTLE_MS = 20;
 
 /** Remembers the lists a client was sent, and calls `onChange` once when the current one is different. */
@@ -47,13 +45,8 @@ export function createListWatcher(
 }
 
 /** Subscribers with the same `audience` are notified once. */
-export interface ResourceSubscriber {
-  readonly audience: object;
-  notify(uri: string): void;
-}
-
+export type ResourceSubscriber = { readonly audience: object; notify(uri: string): void };
 export type ResourceSubscriptions = ReturnType<typeof createResourceSubscriptions>;
-
 const SUBSCRIPTIONS_LIMIT = 1000;
 
 /** The resource subscriptions of all clients. Each subscriber may have `limit` of them. */

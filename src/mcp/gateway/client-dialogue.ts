@@ -24,18 +24,14 @@ export function createPushDialogue(ctx: ServerContext, client: PushDialogueOptio
     ...createClientNotifier(ctx),
     async ask(questions) {
       requireAskableQuestions(questions, capabilities);
-      const asking = Object.values(questions).map((question) => pushQuestion(ctx, client, question));
-      const answers = await Promise.all(asking);
+      const answers = await Promise.all(Object.values(questions).map((asked) => pushQuestion(ctx, client, asked)));
       return Object.fromEntries(Object.keys(questions).map((key, at) => [key, answers[at]])) as ClientAnswers;
     },
   };
 }
 
-async function pushQuestion(
-  { mcpReq }: ServerContext,
-  { protocolVersion, questionMs, newId }: PushDialogueOptions,
-  { method, params }: AskedQuestion,
-): Promise<JsonObject> {
+async function pushQuestion({ mcpReq }: ServerContext, client: PushDialogueOptions, { method, params }: AskedQuestion) {
+  const { protocolVersion, questionMs, newId } = client;
   const { mode, ...withoutMode } = params;
   let adapted = params;
   // Newer clients want an id with a URL to open. Older ones do not know modes.
@@ -62,8 +58,7 @@ export function createClientNotifier({ mcpReq }: ServerContext): ClientNotifier 
   return {
     progress(update) {
       if (progressToken === undefined) return;
-      const params = { ...update, progressToken };
-      mcpReq.notify({ method: "notifications/progress", params }).catch(ignoreFailure);
+      mcpReq.notify({ method: "notifications/progress", params: { ...update, progressToken } }).catch(ignoreFailure);
     },
     log({ level, data, logger }) {
       mcpReq.log(isSpecType.LoggingLevel(level) ? level : "info", data, logger).catch(ignoreFailure);
@@ -105,9 +100,8 @@ function hasCapability(capabilities: JsonObject, required: JsonObject): boolean 
 }
 
 /** Whether the response has the form of an answer. The code that asked checks its content. */
-export function isAnswer({ method }: AskedQuestion, response: unknown): response is JsonObject {
-  return getOwn(QUESTIONS, method)?.isAnswer(response) ?? false;
-}
+export const isAnswer = ({ method }: AskedQuestion, response: unknown): response is JsonObject =>
+  getOwn(QUESTIONS, method)?.isAnswer(response) ?? false;
 
 /** The questions for clients: the capability that each needs, and the form of its answer. */
 const QUESTIONS: Readonly<

@@ -24,18 +24,12 @@ export interface ClientIdentity {
 export function parseSessionName(given: unknown): string | undefined {
   if (given === undefined || given === null) return undefined;
   if (typeof given === "string" && /^[A-Za-z0-9._-]{1,64}$/.test(given)) return given;
-  throw new ProtocolError(
-    ProtocolErrorCode.InvalidParams,
-    `Invalid ${SESSION_META_KEY}: a session's name has 1 to 64 letters, digits, ".", "_" or "-"`,
-  );
+  const message = `Invalid ${SESSION_META_KEY}: a session's name has 1 to 64 letters, digits, ".", "_" or "-"`;
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 
 /** The caller of a client's requests. A client has the same `client` after a restart. */
-export function createClientCaller(
-  profile: GatewayProfile,
-  { account, info, name }: ClientIdentity,
-  session: string,
-): Caller {
+export function createClientCaller(profile: GatewayProfile, { account, info, name }: ClientIdentity, session: string) {
   const { name: software, version } = isRecord(info) ? info : {};
   // The name replaces the description: a client that was updated keeps the session it names.
   const own = name === undefined ? ["described", software ?? null, version ?? null] : ["named", name];

@@ -33,10 +33,7 @@ export interface PassThroughTool {
   readonly definition: JsonObject;
 }
 
-/**
- * The offers of the servers behind the gateway, limited to those the caller may see. Using one is an action:
- * `mcp__<server>__resources/read`, `prompts/get`, `completion/complete`, `resources/subscribe`, `resources/unsubscribe`.
- */
+/** What the caller may see of the servers' offers. Using it is an action, such as `mcp__<server>__resources/read`. */
 export interface Upstream {
   tools(caller: Caller, servers: readonly string[]): readonly PassThroughTool[];
   resources(caller: Caller): readonly { readonly server: string; readonly resource: JsonObject }[];

@@ -221,10 +221,7 @@ interface HeldRound {
 
 const STATE_LIMIT = 1024;
 
-/**
- * Signs the states that clients send back, with a key that lives as long as this process. The signature covers the client
- * and the request. `createHeldCalls` makes sure that a state is used once.
- */
+/** Signs states with a key of this process, for one client and request. `createHeldCalls` lets each be used once. */
 export function createRequestStateSigner(key: Buffer = randomBytes(32)) {
   const computeMac = (payload: string, { principal, client, profile, method, params }: RequestBinding) => {
     const digest = hash("sha256", canonicalJson(params), "hex");

@@ -7,7 +7,6 @@ import type { ProfileEndpoint } from "./profile-endpoint.ts";
 
 /** Larger or deeper than any honest request, and shallow enough for code that recurses through it. */
 export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 8_000 } as const;
-
 const LONG_BODY_BYTES = 64 * 1024;
 
 /** Answers one request to the MCP endpoint, in the era of the protocol that it speaks. */
@@ -19,9 +18,8 @@ export async function serveHttp(
   { principal, body: parsed }: GatewayRequestContext,
 ): Promise<Response> {
   if (request.method !== "POST") return sessions.serve(endpoint, request, undefined, principal);
-  if (!isJsonContentType(request.headers.get("content-type"))) {
+  if (!isJsonContentType(request.headers.get("content-type")))
     return createRpcError(415, -32000, "Unsupported Media Type: Content-Type must be application/json");
-  }
   const read = parsed === undefined ? await readJsonBody(request, limits.bodyBytes) : { body: parsed };
   if (read instanceof Response) return read;
   const { body } = read;
@@ -49,9 +47,8 @@ async function readJsonBody(request: Request, limit: number): Promise<{ readonly
   return read.tooLarge ? rejectTooLarge(limit) : parseJsonBody(read.text);
 }
 
-export function rejectTooLarge(limit: number): Response {
-  return createRpcError(413, -32000, `Payload Too Large: a request has at most ${limit} bytes`);
-}
+export const rejectTooLarge = (limit: number): Response =>
+  createRpcError(413, -32000, `Payload Too Large: a request has at most ${limit} bytes`);
 
 export function parseJsonBody(text: string): { readonly body: unknown } | Response {
   try {

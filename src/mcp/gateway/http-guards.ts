@@ -9,7 +9,7 @@ export function checkSource(
   { rawHeaders, headers: { host, origin } }: IncomingMessage,
   isOwnPage: boolean,
   { allowedHosts, allowedOrigins }: Pick<ListenOptions, "allowedHosts" | "allowedOrigins">,
-): { readonly status: number; readonly message: string } | undefined {
+) {
   // A proxy in front may check another Host header than we do.
   const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
   if (hosts !== 1) return { status: 400, message: `Bad Request: exactly one Host header is needed, got ${hosts}` };
@@ -28,17 +28,8 @@ function isAllowedHost(host: string | undefined, allowed: readonly string[]): bo
   return LOOPBACK.has(name) || allowed.some((known) => [given, name].includes(known.toLowerCase()));
 }
 
-const ALLOWED_HEADERS = [
-  "accept",
-  "authorization",
-  "content-type",
-  "last-event-id",
-  "mcp-method",
-  "mcp-name",
-  "mcp-protocol-version",
-  "mcp-session-id",
-  "quartermaster-session",
-];
+const ALLOWED_HEADERS =
+  "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, quartermaster-session";
 
 /** The headers that let a browser show a response to a page of an allowed origin. */
 export function createCorsHeaders(origin: string): Record<string, string> {
@@ -60,7 +51,7 @@ export function answerPreflight(requested: string | undefined): Response {
     status: 204,
     headers: {
       "access-control-allow-methods": "GET, POST, DELETE",
-      "access-control-allow-headers": [...ALLOWED_HEADERS, ...parameters].join(", "),
+      "access-control-allow-headers": [ALLOWED_HEADERS, ...parameters].join(", "),
       "access-control-max-age": "600",
     },
   });

@@ -18,11 +18,10 @@ const TIMEOUTS = {
 };
 const CLOSING_MS = 2_000;
 
+type ListenerParts = { limits: GatewayLimits; onProblem: (problem: string) => void } & Pick<Gateway, "fetch">;
+
 /** Serves the gateway over HTTP. Checks come in this order: host and origin, token, number of requests, body size. */
-export async function startHttpListener(
-  parts: { readonly limits: GatewayLimits; readonly onProblem: (problem: string) => void } & Pick<Gateway, "fetch">,
-  options: ListenOptions,
-): Promise<GatewayListener> {
+export async function startHttpListener(parts: ListenerParts, options: ListenOptions): Promise<GatewayListener> {
   const { limits, onProblem } = parts;
   let closing = false;
   const handle = getRequestListener(createApp(parts, options).fetch as Parameters<typeof getRequestListener>[0], {
@@ -99,10 +98,7 @@ function admit(incoming: IncomingMessage, outgoing: ServerResponse, options: Lis
   return refusal === undefined;
 }
 
-function createApp(
-  { limits, onProblem, fetch }: Parameters<typeof startHttpListener>[0],
-  { authorize, other }: ListenOptions,
-): Hono<{ Bindings: HttpBindings }> {
+function createApp({ limits, onProblem, fetch }: ListenerParts, { authorize, other }: ListenOptions) {
   // Paths are compared as they were sent, like in `admit`: never decoded, never without their dots.
   const app = new Hono<{ Bindings: HttpBindings }>({ getPath: (_, given) => readPath(given?.env?.incoming) });
   const hasRoom = createRequestCounter(limits.requestsEach);
@@ -198,13 +194,9 @@ function throttle(report: (problem: string) => void): (problem: string) => void 
   };
 }
 
-function readPath(incoming: IncomingMessage | undefined): string {
-  return incoming?.url?.split("?", 1)[0] ?? "";
-}
+const readPath = (incoming: IncomingMessage | undefined): string => incoming?.url?.split("?", 1)[0] ?? "";
 
 function createListenError({ host, port }: ListenOptions, error: Error): QmError {
-  return new QmError("invalid_config", `cannot listen on ${host}:${port}: ${getErrorMessage(error)}`, {
-    hint: "Choose another port, or 0 for any free one.",
-    cause: error,
-  });
+  const message = `cannot listen on ${host}:${port}: ${getErrorMessage(error)}`;
+  return new QmError("invalid_config", message, { hint: "Choose another port, or 0 for any free one.", cause: error });
 }

@@ -139,12 +139,7 @@ export function createMcpServer(parts: McpServerOptions): Server {
   }
 
   /** Questions are asked in the way of the client's era. */
-  function runInteractive(
-    method: string,
-    params: { readonly [key: string]: unknown },
-    ctx: ServerContext,
-    run: Interaction,
-  ): Promise<Result> {
+  function runInteractive(method: string, params: Record<string, unknown>, ctx: ServerContext, run: Interaction) {
     const client = resolveClient(ctx);
     const call = createCallOptions(ctx);
     if (era === "legacy") {
@@ -182,11 +177,8 @@ export const TRANSPORT_FACTS = {
   http: { "network.transport": "tcp", "network.protocol.name": "http" },
 } as const satisfies Record<string, SpanFacts>;
 
-interface ServerTracingOptions {
-  readonly telemetry: McpTelemetry;
-  readonly transport: "stdio" | "http";
-  readonly session: string | undefined;
-}
+type RequestHandler = (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>;
+type ServerTracingOptions = { telemetry: McpTelemetry; transport: "stdio" | "http"; session: string | undefined };
 
 /** Traces every request, also those that the SDK answers itself. */
 class TracedServer extends Server {
@@ -204,10 +196,7 @@ class TracedServer extends Server {
     return carrier?.traceparent === undefined ? undefined : carrier;
   }
 
-  protected override _wrapHandler(
-    method: string,
-    handler: (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>,
-  ): (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result> {
+  protected override _wrapHandler(method: string, handler: RequestHandler): RequestHandler {
     const handle = super._wrapHandler(method, handler);
     return async (request, ctx) => {
       const { signal } = ctx.mcpReq;

@@ -40,7 +40,6 @@ export interface ClientConnection {
 }
 
 export type ProfileEndpoint = ReturnType<typeof createProfileEndpoint>;
-
 const NOTED_CLIENTS_LIMIT = 1000;
 
 const NOTIFICATIONS = {
@@ -221,9 +220,7 @@ export function readListenedUris(body: unknown): readonly string[] {
   return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, URIS_LIMIT) : [];
 }
 
-function toRecord(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {};
-}
+const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isRecord(value) ? value : {});
 
 /** For the record only: a client can claim any name. */
 function formatClientInfo(info: unknown): string {

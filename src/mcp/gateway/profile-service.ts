@@ -18,10 +18,7 @@ import {
   selectTools,
 } from "./upstream.ts";
 
-export interface ServiceClient {
-  readonly caller: Caller;
-  readonly era: GatewayEra;
-}
+export type ServiceClient = { readonly caller: Caller; readonly era: GatewayEra };
 
 export interface ServiceCallOptions {
   readonly signal: AbortSignal;
@@ -31,7 +28,6 @@ export interface ServiceCallOptions {
 
 /** The MCP methods of one profile's clients, without their transport. */
 export type ProfileService = ReturnType<typeof createProfileService>;
-
 const UNSUBSCRIBE_TIMEOUT_MS = 5_000;
 
 /** Its methods reject with protocol errors. */
@@ -44,13 +40,8 @@ export function createProfileService(
 ) {
   const invoke = (caller: Caller, name: string, args: unknown, options: ServiceCallOptions) =>
     quartermaster.invoke(name, args, { caller, via: "mcp", keep: false, ...options });
-  const callServer = (
-    { caller }: ServiceClient,
-    server: string,
-    method: string,
-    args: JsonObject,
-    options: ServiceCallOptions,
-  ) => invoke(caller, `mcp__${server}__${method}`, args, options);
+  const callServer = ({ caller }: ServiceClient, action: string, args: JsonObject, options: ServiceCallOptions) =>
+    invoke(caller, `mcp__${action}`, args, options);
 
   const listOwnTools = async ({ caller, era }: ServiceClient) => {
     if (!hasSurface(profile)) return [];
@@ -105,27 +96,18 @@ export function createProfileService(
       const schema = (await findPassedTool(client, name))?.definition.outputSchema;
       return isRecord(schema) ? (schema as JsonObject) : undefined;
     },
-    resources: (client: ServiceClient) =>
-      sortUnique(
-        "uri",
-        listResources(client).map(({ resource }) => resource),
-      ),
-    templates: (client: ServiceClient) =>
-      sortUnique(
-        "uriTemplate",
-        listTemplates(client).map(({ template }) => template),
-      ),
+    resources: (client: ServiceClient) => sortUnique(listResources(client), ({ resource }) => resource, "uri"),
+    templates: (client: ServiceClient) => sortUnique(listTemplates(client), ({ template }) => template, "uriTemplate"),
     async readResource(client: ServiceClient, uri: string, options: ServiceCallOptions): Promise<JsonObject> {
-      return toRawResult(await callServer(client, requireServer(client, uri), "resources/read", { uri }, options));
+      return toRawResult(await callServer(client, `${requireServer(client, uri)}__resources/read`, { uri }, options));
     },
     async subscribe(client: ServiceClient, uri: string, subscriber: ResourceSubscriber, options: ServiceCallOptions) {
       const server = requireServer(client, uri);
       // Added first: an update may come before the server's answer.
-      if (!subscriptions.add(subscriber, server, uri)) {
+      if (!subscriptions.add(subscriber, server, uri))
         throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Too many subscriptions: end some of yours first");
-      }
       try {
-        toRawResult(await callServer(client, server, "resources/subscribe", { uri }, options));
+        toRawResult(await callServer(client, `${server}__resources/subscribe`, { uri }, options));
       } catch (thrown) {
         subscriptions.remove(subscriber, server, uri);
         throw thrown;
@@ -134,24 +116,23 @@ export function createProfileService(
     async unsubscribe(client: ServiceClient, uri: string, subscriber: ResourceSubscriber, options: ServiceCallOptions) {
       const server = requireServer(client, uri);
       if (!subscriptions.remove(subscriber, server, uri)) return;
-      toRawResult(await callServer(client, server, "resources/unsubscribe", { uri }, options));
+      toRawResult(await callServer(client, `${server}__resources/unsubscribe`, { uri }, options));
     },
     /** For a client that has gone. Never rejects. */
     async unsubscribeAll(client: ServiceClient, subscriber: ResourceSubscriber): Promise<void> {
       const options = { signal: AbortSignal.timeout(UNSUBSCRIBE_TIMEOUT_MS) };
-      for (const { server, uri } of subscriptions.drop(subscriber)) {
-        await callServer(client, server, "resources/unsubscribe", { uri }, options);
-      }
+      for (const { server, uri } of subscriptions.drop(subscriber))
+        await callServer(client, `${server}__resources/unsubscribe`, { uri }, options);
     },
     prompts: (client: ServiceClient) => listDefinitions(listPrompts(client), ({ prompt }) => prompt),
     async getPrompt(client: ServiceClient, shownName: string, args: unknown, options: ServiceCallOptions) {
       const { server, name } = requirePrompt(client, shownName);
       const params = { name, arguments: (args ?? {}) as JsonObject };
-      return toRawResult(await callServer(client, server, "prompts/get", params, options));
+      return toRawResult(await callServer(client, `${server}__prompts/get`, params, options));
     },
     async complete(client: ServiceClient, params: JsonObject, options: ServiceCallOptions): Promise<JsonObject> {
       const { server, ref } = resolveCompletion(client, params.ref);
-      return toRawResult(await callServer(client, server, "completion/complete", { ...params, ref }, options));
+      return toRawResult(await callServer(client, `${server}__completion/complete`, { ...params, ref }, options));
     },
   };
 
@@ -169,9 +150,8 @@ export function createProfileService(
 }
 
 /** Whether clients see tools of a surface, and not only those of servers that are passed through. */
-export function hasSurface({ surface, passThrough }: GatewayProfile): boolean {
-  return surface !== undefined || passThrough.length === 0;
-}
+export const hasSurface = ({ surface, passThrough }: GatewayProfile): boolean =>
+  surface !== undefined || passThrough.length === 0;
 
 /** A tool of a surface as MCP lists it. A tool whose effect is unknown gets the hints of the worst one. */
 function toToolDefinition({ name, description, inputSchema, effect }: SurfaceTool): JsonObject {
@@ -195,12 +175,11 @@ function toEffectHints(effect: Effect | undefined): JsonObject {
 }
 
 /** Sorted by `key`. Of two with the same key the first stays, because its server is the one that is asked. */
-function sortUnique(key: string, items: readonly JsonObject[]): readonly JsonObject[] {
+function sortUnique<T>(offered: readonly T[], getItem: (each: T) => JsonObject, key: string): readonly JsonObject[] {
   const byKey = new Map<string, JsonObject>();
-  for (const item of items) if (!byKey.has(String(item[key]))) byKey.set(String(item[key]), item);
+  for (const item of offered.map(getItem)) if (!byKey.has(String(item[key]))) byKey.set(String(item[key]), item);
   return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, item]) => item);
 }
 
-function createUnknownNameError(what: string, name: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown ${what}: ${name.slice(0, 200)}`);
-}
+const createUnknownNameError = (what: string, name: string): ProtocolError =>
+  new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown ${what}: ${name.slice(0, 200)}`);

@@ -23,10 +23,7 @@ export function getGatewayProfile(config: Config, name: string): GatewayProfile 
   });
 }
 
-/**
- * The profiles with the tokens of their clients. `fill` resolves a reference. If it throws, the problem is reported and
- * no client gets that profile. Throws `invalid_config` if two profiles have the same token.
- */
+/** The profiles with their tokens. One that cannot be filled is reported and left out. Throws `invalid_config`. */
 export function listProfileTokens(
   config: Config,
   fill: (text: string, key: string) => string,
@@ -45,11 +42,9 @@ export function listProfileTokens(
   });
   const names = new Map<string, string>();
   for (const [token, { name }] of found) {
-    const other = names.get(token);
-    if (other !== undefined)
-      throw new QmError("invalid_config", `the profiles ${other} and ${name} have the same token`, {
-        hint: "Give each its own: the token tells clients apart.",
-      });
+    const both = `${names.get(token)} and ${name}`;
+    const hint = "Give each its own: the token tells clients apart.";
+    if (names.has(token)) throw new QmError("invalid_config", `the profiles ${both} have the same token`, { hint });
     names.set(token, name);
   }
   return found;

@@ -28,13 +28,8 @@ export async function serveStdio(
   const subscriptions = createSubscriptionTracker(() => current?.connection);
   const output = new StdioServerTransport(new PassThrough(), stdout);
   const encode = (message: JSONRPCMessage) => (current?.era === "legacy" ? toLegacyMessage(message) : message);
-  const { transport, closed } = createGuardedTransport(
-    stdin,
-    limits.bodyBytes,
-    output,
-    subscriptions.onMessage,
-    encode,
-  );
+  const { onMessage } = subscriptions;
+  const { transport, closed } = createGuardedTransport(stdin, limits.bodyBytes, output, onMessage, encode);
   const handle = serveTransport(
     ({ era }) => {
       // A client may probe in one era and then open in the other.
@@ -57,10 +52,7 @@ export async function serveStdio(
   }
 }
 
-/**
- * Reads messages from stdin and writes them through `output`. The SDK's transport ends the service at a line that is too
- * long. This one answers a bad line with a JSON-RPC error and reads the next.
- */
+/** Answers a bad line with a JSON-RPC error and reads on. The SDK's transport ends at a line that is too long. */
 function createGuardedTransport(
   stdin: Readable,
   lineBytes: number,
@@ -81,13 +73,11 @@ function createGuardedTransport(
     onLine(line) {
       const message = parseLine(line.toString("utf8"));
       if (typeof message === "number") return refuse(message, LINE_PROBLEMS[message]);
-      if (isLargerThan(message, MESSAGE_SHAPE)) {
-        if (isJSONRPCRequest(message))
-          refuse(-32600, "Invalid Request: too deep, too many parts or too many fields", message.id);
-        return;
-      }
-      onMessage(message);
-      transport.onmessage?.(message);
+      if (!isLargerThan(message, MESSAGE_SHAPE)) {
+        onMessage(message);
+        transport.onmessage?.(message);
+      } else if (isJSONRPCRequest(message))
+        refuse(-32600, "Invalid Request: too deep, too many parts or too many fields", message.id);
     },
     // Answered at once, because the line may never end.
     onGivenUp: () => refuse(-32600, `Invalid Request: a line has at most ${lineBytes} bytes; this one was skipped`),

@@ -47,9 +47,8 @@ export function toPassThroughResult(outcome: Outcome): CallToolResult {
 /** The result of a resource, prompt or completion method, unchanged. Throws a protocol error where there is none. */
 export function toRawResult(outcome: Outcome): JsonObject {
   if (outcome.status === "done") {
-    if (!isRecord(outcome.data)) {
+    if (!isRecord(outcome.data))
       throw new ProtocolError(ProtocolErrorCode.InternalError, `${outcome.action} did not answer with a result`);
-    }
     // These describe the connection to the server. The SDK adds them anew for ours.
     const { resultType: _type, cacheScope: _scope, _meta, ...rest } = outcome.data as JsonObject;
     return { ...rest, ...pickMeta(_meta) };
@@ -106,6 +105,4 @@ function toValidBlock(block: ContentBlock): ContentBlock {
   return isSpecType.ContentBlock(block) ? block : { type: "text", text: formatContent([block], INVALID_BLOCK_LIMIT) };
 }
 
-function toResult(fields: object): CallToolResult {
-  return fields as CallToolResult;
-}
+const toResult = (fields: object): CallToolResult => fields as CallToolResult;

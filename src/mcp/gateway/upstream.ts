@@ -8,10 +8,7 @@ import type { McpServers } from "../provider/mcp-servers.ts";
 import { MCP_CATEGORY, toMethodEntry, toToolEntry } from "../provider/tool-actions.ts";
 import type { PassThroughTool, Upstream } from "./gateway.ts";
 
-interface Offered {
-  readonly server: string;
-}
-
+type Offered = { readonly server: string };
 type OfferedPrompt = ReturnType<Upstream["prompts"]>[number];
 type OfferedResources = ReturnType<Upstream["resources"]>;
 type OfferedTemplates = ReturnType<Upstream["templates"]>;
@@ -35,24 +32,19 @@ export function createServerUpstream(
       const visible = new Set<string>(quartermaster.names(caller));
       const passed = servers.list().filter(({ spec }) => patterns.some((pattern) => matchesGlob(pattern, spec.name)));
       return passed.flatMap(({ spec: { name: server } }) =>
-        servers.manifests
-          .tools(server)
-          .map(({ definition }) => ({
-            server,
-            action: actionName(MCP_CATEGORY, toToolEntry(server, definition.name)),
-            name: definition.name,
-            definition,
-          }))
-          .filter(({ action }) => visible.has(action))
-          .map((tool) => ({ ...tool, definition: pickPinnedFields(tool.definition) })),
+        servers.manifests.tools(server).flatMap(({ definition }) => {
+          const { name } = definition;
+          const action = actionName(MCP_CATEGORY, toToolEntry(server, name));
+          return visible.has(action) ? [{ server, action, name, definition: pickPinnedFields(definition) }] : [];
+        }),
       );
     },
     resources: (caller) =>
       listOffered(caller, "resources/read", "resources").map(({ server, item: resource }) => ({ server, resource })),
     templates: (caller) =>
-      listOffered(caller, "resources/read", "resourceTemplates").map(({ server, item: template }) => ({
+      listOffered(caller, "resources/read", "resourceTemplates").map(({ server, item }) => ({
         server,
-        template,
+        template: item,
       })),
     prompts: (caller) =>
       listOffered(caller, "prompts/get", "prompts").map(({ server, item: prompt }) => ({ server, prompt })),
@@ -64,24 +56,19 @@ export function createServerUpstream(
   };
 }
 
-/**
- * Gives each tool the name it is listed by. If two servers use the same name, the first server by name keeps it, and the
- * others get `<server>_<name>`. `reserved` holds the names of our own tools.
- */
-export function selectTools(tools: readonly PassThroughTool[], reserved: ReadonlySet<string>) {
-  return assignNames(tools, reserved, ({ name }) => name);
-}
+/** Names the tools. The first server by name keeps a name that several use; the others get `<server>_<name>`. */
+export const selectTools = (tools: readonly PassThroughTool[], reserved: ReadonlySet<string>) =>
+  assignNames(tools, reserved, ({ name }) => name);
 
-export function selectPrompts(prompts: readonly OfferedPrompt[]): ReadonlyMap<string, OfferedPrompt> {
-  return assignNames(prompts, new Set(), ({ prompt }) => String(prompt.name));
-}
+export const selectPrompts = (prompts: readonly OfferedPrompt[]) =>
+  assignNames(prompts, new Set(), ({ prompt }) => String(prompt.name));
 
 function assignNames<T extends Offered>(
   items: readonly T[],
   reserved: ReadonlySet<string>,
   getName: (item: T) => string,
-): ReadonlyMap<string, T> {
-  const byName = new Map<string, T>();
+) {
+  const byName: Map<string, T> = new Map();
   const assign = (name: string, item: T): boolean => {
     if (reserved.has(name) || byName.has(name)) return false;
     byName.set(name, item);
@@ -98,10 +85,7 @@ export function compareServers(a: Offered, b: Offered): number {
 }
 
 /** The definitions under the names they are listed by, sorted by name. */
-export function listDefinitions<T>(
-  byName: ReadonlyMap<string, T>,
-  getDefinition: (item: T) => JsonObject,
-): readonly JsonObject[] {
+export function listDefinitions<T>(byName: ReadonlyMap<string, T>, getDefinition: (item: T) => JsonObject) {
   return [...byName]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, item]) => {
@@ -110,15 +94,8 @@ export function listDefinitions<T>(
     });
 }
 
-/**
- * The server to read a URI from: one that lists it, one with a template for it, or the only one that uses its scheme,
- * because tools return links that no list has. Of several the first by name.
- */
-export function findResourceServer(
-  uri: string,
-  resources: OfferedResources,
-  templates: OfferedTemplates,
-): string | undefined {
+/** The server that lists the URI, has a template for it, or alone uses its scheme: tools return unlisted links. */
+export function findResourceServer(uri: string, resources: OfferedResources, templates: OfferedTemplates) {
   const exact =
     firstServer(resources.filter(({ resource }) => resource.uri === uri)) ??
     firstServer(templates.filter(({ template }) => isTemplateMatch(template, uri)));
@@ -138,14 +115,8 @@ export function findTemplateServer(uriTemplate: string, templates: OfferedTempla
 }
 
 /** A loose match, which the server checks again. It is a glob and not a pattern, so that no template can make it slow. */
-function isTemplateMatch({ uriTemplate }: JsonObject, uri: string): boolean {
-  return typeof uriTemplate === "string" && matchesGlob(uriTemplate.replace(/\{[^{}]*\}/g, "*"), uri);
-}
+const isTemplateMatch = ({ uriTemplate }: JsonObject, uri: string): boolean =>
+  typeof uriTemplate === "string" && matchesGlob(uriTemplate.replace(/\{[^{}]*\}/g, "*"), uri);
 
-function readScheme(uri: string): string {
-  return /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? "";
-}
-
-function firstServer(offered: readonly Offered[]): string | undefined {
-  return offered.map(({ server }) => server).sort()[0];
-}
+const readScheme = (uri: string): string => /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? "";
+const firstServer = (offered: readonly Offered[]): string | undefined => offered.map(({ server }) => server).sort()[0];

@@ -9,19 +9,14 @@ const LASTING_MS = 60 * 1000;
 const ACKNOWLEDGE_MS = 30 * 1000;
 
 /** Starts or stops watching a resource. */
-export type WatchResource = (uri: string, isWatched: boolean) => void;
+export type WatchResource = ReturnType<typeof openChangeStream>;
 
 /**
  * Opens the stream on which a modern server announces changes, while there is something to watch. Some hosts cut long
  * streams, so it is reopened with growing waits. Changes in between are missed, so that counts as a change of the lists.
  */
-export function openChangeStream(
-  client: Client,
-  capabilities: JsonObject,
-  closed: AbortSignal,
-  onListsChange: () => void,
-): WatchResource {
-  const lists = toListFilter(capabilities);
+export function openChangeStream(client: Client, offered: JsonObject, closed: AbortSignal, onListsChange: () => void) {
+  const lists = toListFilter(offered);
   const watched = new Set<string>();
   let reopen = new AbortController();
   let isOpen = false;
@@ -65,7 +60,7 @@ export function openChangeStream(
   }
 
   open();
-  return (uri, isWatched) => {
+  return (uri: string, isWatched: boolean): void => {
     if (isWatched === watched.has(uri)) return;
     if (isWatched) watched.add(uri);
     else watched.delete(uri);

@@ -10,7 +10,7 @@ import type { ProtocolEra, ServerSpec } from "../server-spec.ts";
 import { openChangeStream, type WatchResource } from "./change-stream.ts";
 import type { HubContext, RequestOptions, ServerRequest } from "./hub.ts";
 import { type ListingLimits, listOffer } from "./list-offer.ts";
-import type { ConnectedClient } from "./open-connection.ts";
+import type { ConnectedClient, OnOffer } from "./open-connection.ts";
 import { buildParamHeaders, findParamHeaders, type ParamHeader } from "./param-headers.ts";
 import { addMeta, anyResultSchema, FOREVER_MS } from "./sdk-client.ts";
 import {
@@ -27,6 +27,7 @@ import { TRACKED, type TrackedRequest } from "./tracking-transport.ts";
 const GATHER_MS = 50;
 /** Requests that a server may answer with a question (protocol 2026-07-28). */
 const INTERACTIVE_METHODS = ["tools/call", "prompts/get", "resources/read"];
+const NO_LISTS = { tools: [], resources: [], resourceTemplates: [], prompts: [] };
 const MAY_HAVE_RUN = "It may have had an effect. Check before you call it again.";
 
 export class ServerConnection {
@@ -44,7 +45,7 @@ export class ServerConnection {
   readonly #limits: ListingLimits;
   readonly #telemetry: McpTelemetry;
   readonly #began: number;
-  readonly #onOffer: (offer: ServerOffer) => Promise<unknown>;
+  readonly #onOffer: OnOffer;
   readonly #closed = new AbortController();
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
   #upToDate: Promise<void> = Promise.resolve();
@@ -56,12 +57,8 @@ export class ServerConnection {
   #requests = 0;
   #watchResource: WatchResource | undefined;
 
-  constructor(
-    spec: ServerSpec,
-    { limits, tracer, runtime }: HubContext,
-    link: ConnectedClient,
-    onOffer: (offer: ServerOffer) => Promise<unknown>,
-  ) {
+  constructor(spec: ServerSpec, context: HubContext, link: ConnectedClient, onOffer: OnOffer) {
+    const { limits, tracer, runtime } = context;
     const { client, tap } = link;
     this.#spec = spec;
     this.#link = link;
@@ -78,10 +75,7 @@ export class ServerConnection {
       serverInfo: (client.getServerVersion() ?? {}) as JsonObject,
       capabilities: (client.getServerCapabilities() ?? {}) as JsonObject,
       ...(instructions === undefined ? {} : { instructions }),
-      tools: [],
-      resources: [],
-      resourceTemplates: [],
-      prompts: [],
+      ...NO_LISTS,
     };
     this.ended = new Promise((resolve) => {
       client.onclose = () => {
@@ -109,9 +103,12 @@ export class ServerConnection {
   async start(signal: AbortSignal): Promise<void> {
     await this.#list(signal);
     if (this.era !== "modern") return;
-    const { capabilities } = this.offer;
-    this.#watchResource = openChangeStream(this.#link.client, capabilities, this.#closed.signal, () =>
-      this.#listAgain(),
+    const onListsChange = () => this.#listAgain();
+    this.#watchResource = openChangeStream(
+      this.#link.client,
+      this.offer.capabilities,
+      this.#closed.signal,
+      onListsChange,
     );
   }
 
@@ -120,10 +117,7 @@ export class ServerConnection {
     return this.#upToDate;
   }
 
-  async request(
-    { method, params }: ServerRequest,
-    { signal, dialogue, before, trace }: RequestOptions,
-  ): Promise<JsonObject> {
+  async request({ method, params }: ServerRequest, { signal, dialogue, before, trace }: RequestOptions) {
     const call: ServerCall = { owner: dialogue?.owner ?? Symbol("no owner"), dialogue };
     const stop = new AbortController();
     const stopListening = onAbort(signal, () => stop.abort(signal && toAbortError(signal)));
@@ -163,18 +157,12 @@ export class ServerConnection {
     return this.#link.wire.describeExit(true);
   }
 
-  async #send(
-    method: string,
-    params: JsonObject,
-    signal: AbortSignal,
-    call?: ServerCall,
-    parent?: TraceCarrier,
-  ): Promise<JsonObject> {
+  async #send(method: string, params: JsonObject, signal: AbortSignal, call?: ServerCall, parent?: TraceCarrier) {
     const session = this.era === "legacy" ? this.#link.tap.sessionId : undefined;
     const connection = this.#facts;
     const span = startMcpSpan(this.#telemetry, { side: "client", method, params, connection, session, parent });
     try {
-      const result = await this.#exchange(method, params, call, signal, span);
+      const result = await this.#exchange(method, params, signal, span, call);
       span.answered(result);
       return result;
     } catch (thrown) {
@@ -183,13 +171,7 @@ export class ServerConnection {
     }
   }
 
-  async #exchange(
-    method: string,
-    params: JsonObject,
-    call: ServerCall | undefined,
-    signal: AbortSignal,
-    span: McpSpan,
-  ): Promise<JsonObject> {
+  async #exchange(method: string, params: JsonObject, signal: AbortSignal, span: McpSpan, call?: ServerCall) {
     let lose: (reason: QmError) => void = () => undefined;
     const lost = new Promise<never>((_resolve, reject) => {
       lose = reject;
@@ -301,19 +283,14 @@ export class ServerConnection {
     if (method === "notifications/resources/updated" && typeof params.uri === "string")
       this.onResourceUpdated(params.uri);
     if (method !== "notifications/message") return;
-    const { level, logger, data } = params;
-    this.#link.tap.currentCall?.dialogue?.log({
-      level: typeof level === "string" ? level : "info",
-      ...(typeof logger === "string" ? { logger } : {}),
-      data,
-    });
+    const level = typeof params.level === "string" ? params.level : "info";
+    const logger = typeof params.logger === "string" ? { logger: params.logger } : {};
+    this.#link.tap.currentCall?.dialogue?.log({ level, ...logger, data: params.data });
   }
 
   #endedError(): QmError {
-    return new QmError("server_failed", `server ${this.#spec.name} has ended`, {
-      hint: "Call it again: the call starts the server.",
-      cause: new SessionLostError(),
-    });
+    const why = { hint: "Call it again: the call starts the server.", cause: new SessionLostError() };
+    return new QmError("server_failed", `server ${this.#spec.name} has ended`, why);
   }
 
   async #diedError(): Promise<QmError> {

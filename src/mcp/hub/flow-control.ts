@@ -13,10 +13,7 @@ export function findSliceEnd(chunk: Uint8Array, from: number): number {
   return end;
 }
 
-/**
- * Reads a few lines per turn. The stream is paused while lines wait, so that a fast writer has to wait too. Returns a
- * function that stops reading and pushes the rest that was read already.
- */
+/** Reads a few lines per turn and pauses the stream meanwhile. Returns a function that stops and pushes the rest. */
 export function readInSlices(stream: Readable, push: (piece: Buffer) => void): () => void {
   let rest: Buffer | undefined;
   let stopped = false;
@@ -48,11 +45,7 @@ export function readInSlices(stream: Readable, push: (piece: Buffer) => void): (
   };
 }
 
-export interface FloodLimit {
-  readonly burst: number;
-  readonly perSecond: number;
-}
-
+export type FloodLimit = { readonly burst: number; readonly perSecond: number };
 export const FLOOD_LIMIT: FloodLimit = { burst: 50_000, perSecond: 2_000 };
 
 /** Returns a function that counts a message and says whether there were too many. Load alone never makes a flood. */
@@ -67,6 +60,5 @@ export function createFloodGuard({ burst, perSecond }: FloodLimit): () => boolea
   };
 }
 
-export function formatFloodReason({ burst, perSecond }: FloodLimit): string {
-  return `it was stopped for a flood of messages: more than ${burst} at once and ${perSecond} a second`;
-}
+export const formatFloodReason = ({ burst, perSecond }: FloodLimit): string =>
+  `it was stopped for a flood of messages: more than ${burst} at once and ${perSecond} a second`;

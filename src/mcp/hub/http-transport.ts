@@ -103,6 +103,5 @@ function limitEvents(limit: number, onEvent: () => void): TransformStream<Uint8A
   });
 }
 
-function messageTooLongError(limit: number): QmError {
-  return new QmError("too_large", `a message has more than ${limit} bytes`);
-}
+const messageTooLongError = (limit: number): QmError =>
+  new QmError("too_large", `a message has more than ${limit} bytes`);

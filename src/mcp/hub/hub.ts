@@ -41,10 +41,7 @@ export interface ConnectionStatus {
   readonly noise: number;
 }
 
-export interface ServerRequest {
-  readonly method: string;
-  readonly params: JsonObject;
-}
+export type ServerRequest = { readonly method: string; readonly params: JsonObject };
 
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
@@ -56,32 +53,7 @@ export interface RequestOptions {
   readonly trace?: TraceCarrier | undefined;
 }
 
-/** Starts, calls and stops MCP servers. All callers share one connection per server. */
-export interface Hub {
-  /** Replaces the set of servers. Unchanged servers stay connected, removed ones are stopped. */
-  configure(specs: readonly ServerSpec[]): Promise<void>;
-  status(server: string): ConnectionStatus;
-  /** Starts the server if needed and returns its offer. `insist` ignores the wait after a failure, for a person's request. */
-  connect(server: string, signal?: AbortSignal, insist?: boolean): Promise<ServerOffer>;
-  /**
-   * Sends a request, starting the server if needed. A JSON-RPC error is thrown as `action_failed` with
-   * `details.mcp_code` and `details.mcp_data`. If the server dies, throws `server_failed`; nothing is sent twice.
-   */
-  request(server: string, request: ServerRequest, options: RequestOptions): Promise<JsonObject>;
-  /** Starts a server that is not configured, returns its offer and stops it. Records nothing. */
-  probe(spec: ServerSpec, signal?: AbortSignal): Promise<ServerOffer>;
-  /** Ends the process or the connection. The next call starts it again. */
-  stop(server: string): Promise<void>;
-  /** Logs in to a remote server: passes the browser's URL to `show` and resolves when tokens are stored. */
-  login(server: string, show: (url: URL) => void | Promise<void>, signal?: AbortSignal): Promise<void>;
-  logout(server: string): Promise<void>;
-  /** Calls back when the state or the offer of a server has changed. */
-  onChange(listener: (server: string) => void): () => void;
-  onResourceUpdated(listener: (server: string, uri: string) => void): () => void;
-  /** Loads the SDK now. Node caches a failed import, so an import while file descriptors are exhausted would fail forever. */
-  prepare(): Promise<void>;
-  close(): Promise<void>;
-}
+export type Hub = ReturnType<typeof createHub>;
 
 export interface HubOptions {
   readonly runtime: Runtime;
@@ -130,7 +102,8 @@ export interface HubContext extends HubOptions {
   readonly onResourceUpdated: (server: string, uri: string) => void;
 }
 
-export function createHub(options: HubOptions): Hub {
+/** Starts, calls and stops MCP servers. All callers share one connection per server. */
+export function createHub(options: HubOptions) {
   const { processes, processFacts, environment, tracer = silentTracer } = options;
   const listeners = new Set<(server: string) => void>();
   const updateListeners = new Set<(server: string, uri: string) => void>();
@@ -161,7 +134,8 @@ export function createHub(options: HubOptions): Hub {
   }
 
   return {
-    async configure(specs) {
+    /** Replaces the set of servers. Unchanged servers stay connected, removed ones are stopped. */
+    async configure(specs: readonly ServerSpec[]): Promise<void> {
       if (closing.signal.aborted) throw hubClosedError();
       // A server left running by a dead process may hold a port or a lock that the new one needs.
       swept ??= sweepProcesses(processes, processFacts).catch(() => []);
@@ -175,10 +149,15 @@ export function createHub(options: HubOptions): Hub {
           supervisors.set(spec.name, new Supervisor(spec, context, stopped.get(spec.name)));
       await Promise.all(stopped.values());
     },
-    status: (server) => getSupervisor(server).status(),
-    connect: async (server, signal, insist = false) => getSupervisor(server).connect(signal, insist),
-    request: async (server, request, call) => getSupervisor(server).request(request, call),
-    probe(spec, signal) {
+    status: (server: string): ConnectionStatus => getSupervisor(server).status(),
+    /** Starts the server if needed. `insist` ignores the wait after a failure, for a person's request. */
+    connect: async (server: string, signal?: AbortSignal, insist = false): Promise<ServerOffer> =>
+      getSupervisor(server).connect(signal, insist),
+    /** Throws `action_failed` with `mcp_code` and `mcp_data`; `server_failed` if the server dies. Sends nothing twice. */
+    request: async (server: string, request: ServerRequest, call: RequestOptions): Promise<JsonObject> =>
+      getSupervisor(server).request(request, call),
+    /** Starts a server that is not configured, returns its offer and stops it. Records nothing. */
+    probe(spec: ServerSpec, signal?: AbortSignal): Promise<ServerOffer> {
       const stopped = AbortSignal.any([closing.signal, ...(signal ? [signal] : [])]);
       return context.startSlots.run(stopped, async () => {
         const connection = await openConnection(spec, context, { stopped, onOffer: async () => undefined });
@@ -186,8 +165,10 @@ export function createHub(options: HubOptions): Hub {
         return connection.offer;
       });
     },
-    stop: async (server) => getSupervisor(server).stop("asked"),
-    async login(server, show, signal) {
+    /** Ends the process or the connection. The next call starts it again. */
+    stop: async (server: string): Promise<void> => getSupervisor(server).stop("asked"),
+    /** Logs in to a remote server: passes the browser's URL to `show` and resolves when tokens are stored. */
+    async login(server: string, show: (url: URL) => void | Promise<void>, signal?: AbortSignal): Promise<void> {
       const supervisor = getSupervisor(server);
       const { launch } = supervisor.spec;
       if (launch.kind !== "http")
@@ -197,15 +178,17 @@ export function createHub(options: HubOptions): Hub {
       await performLogin({ ...oauth, headers, hide: createRedactor({}), clientName, show, signal });
       supervisor.clearLoginProblem();
     },
-    async logout(server) {
+    async logout(server: string): Promise<void> {
       const supervisor = getSupervisor(server);
       await context.oauth.drop(server);
       await supervisor.stop("asked");
     },
-    onChange: (listener) => subscribe(listeners, listener),
-    onResourceUpdated: (listener) => subscribe(updateListeners, listener),
-    prepare: async () => void (await loadSdk()),
-    async close() {
+    /** Calls back when the state or the offer of a server has changed. */
+    onChange: (listener: (server: string) => void) => subscribe(listeners, listener),
+    onResourceUpdated: (listener: (server: string, uri: string) => void) => subscribe(updateListeners, listener),
+    /** Loads the SDK now. Node caches a failed import, so an import without free file descriptors would fail forever. */
+    prepare: async (): Promise<void> => void (await loadSdk()),
+    async close(): Promise<void> {
       closing.abort(hubClosedError());
       await Promise.all([...supervisors.values()].map((supervisor) => supervisor.retire("closing")));
       await context.watchdog.close();
@@ -218,6 +201,4 @@ function subscribe<T>(listeners: Set<T>, listener: T): () => void {
   return () => void listeners.delete(listener);
 }
 
-function hubClosedError(): QmError {
-  return new QmError("server_failed", "the hub is closed and starts no more servers");
-}
+const hubClosedError = (): QmError => new QmError("server_failed", "the hub is closed and starts no more servers");

@@ -13,10 +13,8 @@ export interface ListingLimits {
 }
 
 export const listingLimits: ListingLimits = { pages: 1000, entries: 20_000, characters: 64 * 1024 * 1024 };
-
 const ENTRY_LIMITS = { nodes: 100_000, depth: 100 };
 const MAX_PROBLEMS = 20;
-
 export type OfferLists = Pick<ServerOffer, "tools" | "resources" | "resourceTemplates" | "prompts">;
 
 export interface ListingOptions {
@@ -30,28 +28,21 @@ export interface ListingOptions {
   readonly before?: OfferLists | undefined;
 }
 
-interface ListKind {
-  readonly key: keyof OfferLists;
-  readonly method: string;
-  readonly capability: string;
-  readonly id: string;
-}
+type ListKind = (typeof LISTS)[number];
 
-const LISTS: readonly ListKind[] = [
+const LISTS = [
   { key: "tools", method: "tools/list", capability: "tools", id: "name" },
   { key: "resources", method: "resources/list", capability: "resources", id: "uri" },
   { key: "resourceTemplates", method: "resources/templates/list", capability: "resources", id: "uriTemplate" },
   { key: "prompts", method: "prompts/list", capability: "prompts", id: "name" },
-];
+] as const;
 
 /**
  * Reads all pages of all lists. Malformed entries are left out and reported in `problems`, and a list that fails does
  * not affect the others. Throws if a list is endless, and if the tools cannot be listed the first time: that must not
  * be recorded as a server without tools.
  */
-export async function listOffer(
-  options: ListingOptions,
-): Promise<{ readonly lists: OfferLists; readonly problems: readonly string[] }> {
+export async function listOffer(options: ListingOptions) {
   const { server, before, capabilities } = options;
   const room = { ...options.limits };
   const problems: string[] = [];
@@ -62,7 +53,7 @@ export async function listOffer(
     lists[key] = [];
     if (!isRecord(capabilities[list.capability])) continue;
     try {
-      lists[key] = selectValidEntries(list, await fetchEntries(list, options, room), options, problems);
+      lists[key] = selectValidEntries(list, await fetchEntries(list, options, room), options.paramHeaders, problems);
     } catch (thrown) {
       if (!(thrown instanceof QmError) || thrown.code !== "action_failed") throw thrown;
       lists[key] = known;
@@ -76,11 +67,9 @@ export async function listOffer(
   return { lists: lists as unknown as OfferLists, problems };
 }
 
-async function fetchEntries(
-  { key, method }: ListKind,
-  { server, ask, limits }: ListingOptions,
-  room: { entries: number; characters: number },
-): Promise<readonly unknown[]> {
+async function fetchEntries(list: ListKind, options: ListingOptions, room: { entries: number; characters: number }) {
+  const { key, method } = list;
+  const { server, ask, limits } = options;
   const entries: unknown[] = [];
   const seen = new Set<string>();
   let cursor: string | undefined;
@@ -104,35 +93,25 @@ async function fetchEntries(
 }
 
 function toolsUnlistedError(server: string, thrown: QmError): QmError {
-  return new QmError("server_failed", `server ${server} does not list its tools: ${getErrorMessage(thrown)}`, {
-    hint: `Try it again with \`qm servers start ${server}\`.`,
-    details: thrown.details,
-  });
+  const message = `server ${server} does not list its tools: ${getErrorMessage(thrown)}`;
+  const hint = `Try it again with \`qm servers start ${server}\`.`;
+  return new QmError("server_failed", message, { hint, details: thrown.details });
 }
 
 function endlessListError(server: string, method: string, what: string): QmError {
-  return new QmError("too_large", `${server} offers too much: ${what} in ${method}`, {
-    hint: "The server does not end its lists, or offers more than can be handled. Report it to its author.",
-  });
+  const hint = "The server does not end its lists, or offers more than can be handled. Report it to its author.";
+  return new QmError("too_large", `${server} offers too much: ${what} in ${method}`, { hint });
 }
 
-function selectValidEntries(
-  list: ListKind,
-  entries: readonly unknown[],
-  { paramHeaders }: ListingOptions,
-  problems: string[],
-): readonly JsonObject[] {
+function selectValidEntries(list: ListKind, entries: readonly unknown[], paramHeaders: boolean, problems: string[]) {
   const selected = new Map<unknown, JsonObject>();
   for (const [at, raw] of entries.entries()) {
     // Some servers write `null` for an absent field.
-    const entry = isRecord(raw)
-      ? Object.fromEntries(Object.entries(raw).filter(([, value]) => value !== null))
-      : undefined;
-    const id = entry?.[list.id];
-    const problem =
-      entry === undefined
-        ? "is not an object"
-        : (checkEntry(list, entry, paramHeaders) ?? (selected.has(id) ? "is listed twice" : undefined));
+    const fields = Object.entries(isRecord(raw) ? raw : {}).filter(([, value]) => value !== null);
+    const entry = Object.fromEntries(fields);
+    const id = entry[list.id];
+    const invalid = isRecord(raw) ? checkEntry(list, entry, paramHeaders) : "is not an object";
+    const problem = invalid ?? (selected.has(id) ? "is listed twice" : undefined);
     if (problem === undefined) selected.set(id, entry as JsonObject);
     else if (problems.length < MAX_PROBLEMS) {
       const label = typeof id === "string" ? JSON.stringify(toOneLine(id)) : `number ${at + 1}`;

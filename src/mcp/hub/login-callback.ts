@@ -14,10 +14,7 @@ interface LoginCallbackOptions {
   readonly lastUrl: string | undefined;
 }
 
-/**
- * Listens on this machine for the browser's redirect after a login. `answer` resolves with the query of the first
- * redirect that has the right state.
- */
+/** Waits for the browser's redirect. `answer` resolves with the query of the first one that has the right state. */
 export async function listenForCallback({ state, port, path, lastUrl }: LoginCallbackOptions) {
   const last = lastUrl === undefined || !URL.canParse(lastUrl) ? undefined : new URL(lastUrl);
   let resolve: (answer: URLSearchParams) => void = () => undefined;
@@ -58,10 +55,9 @@ async function listenOnPort(server: Server, port: number, mayTakeOther: boolean)
     return (server.address() as AddressInfo).port;
   } catch (cause) {
     if (mayTakeOther) return listenOnPort(server, 0, false);
-    throw new QmError("conflict", `port ${port} on this machine is taken, but the login's redirect needs it`, {
-      hint: "Free the port, or choose another as `oauth.callback_port`.",
-      cause,
-    });
+    const message = `port ${port} on this machine is taken, but the login's redirect needs it`;
+    const hint = "Free the port, or choose another as `oauth.callback_port`.";
+    throw new QmError("conflict", message, { hint, cause });
   }
 }
 

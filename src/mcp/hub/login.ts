@@ -17,10 +17,7 @@ interface LoginOptions extends OAuthContext {
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * Logs in with an authorization code and PKCE. The browser opens the URL passed to `show` and is redirected to a listener
- * on this machine. Existing tokens are replaced only after success.
- */
+/** Logs in with an authorization code and PKCE. Existing tokens are replaced only after success. */
 export async function performLogin(options: LoginOptions): Promise<void> {
   const { sdk, server, url, settings, records, signal } = options;
   signal?.throwIfAborted();
@@ -77,20 +74,13 @@ async function fetchChallenge({ sdk, url, headers, signal }: LoginOptions): Prom
 }
 
 /** Undefined: the server's metadata decides. */
-function chooseScope(
-  { sdk, settings: { scopes } }: LoginOptions,
-  granted: string | undefined,
-  { scope, stepUp }: OAuthChallenge,
-): string | undefined {
-  const configured = scopes?.join(" ");
+function chooseScope({ sdk, settings }: LoginOptions, granted: string | undefined, { scope, stepUp }: OAuthChallenge) {
+  const configured = settings.scopes?.join(" ");
   return stepUp === true ? sdk.computeScopeUnion(configured, granted, scope) : (configured ?? scope);
 }
 
-function createLoginProvider(
-  { server, url, settings, records, clientName }: LoginOptions,
-  redirectUrl: URL,
-  state: string,
-): { readonly provider: OAuthClientProvider; readonly getAuthorizationUrl: () => URL | undefined } {
+function createLoginProvider(options: LoginOptions, redirectUrl: URL, state: string) {
+  const { server, url, settings, records, clientName } = options;
   const { clientId, clientMetadataUrl } = settings;
   let authorizationUrl: URL | undefined;
   let verifier = "";
@@ -151,13 +141,9 @@ function toLoginError({ sdk, server, signal, hide }: LoginOptions, thrown: unkno
   if (signal?.aborted) return new QmError("cancelled", `the login to ${server} was cancelled`);
   // The SDK's messages may quote the whole response of an authorization server, including tokens.
   const text = hide(getErrorMessage(thrown));
-  const why =
-    thrown instanceof sdk.OAuthError
-      ? clip(`${thrown.code}: ${text.split(/[:{]/)[0] ?? ""}`, 200)
-      : thrown instanceof sdk.OAuthClientFlowError || thrown instanceof TypeError
-        ? clip(text, 300)
-        : clip(text.split(/[{]/)[0] ?? "", 200);
-  return new QmError("needs_login", `the login to ${server} failed: ${toOneLine(why)}`, {
-    hint: "Try again. If the server expects a registered client, set `oauth.client_id`.",
-  });
+  const isOurs = thrown instanceof sdk.OAuthClientFlowError || thrown instanceof TypeError;
+  let why = isOurs ? clip(text, 300) : clip(text.split(/[{]/)[0] ?? "", 200);
+  if (thrown instanceof sdk.OAuthError) why = clip(`${thrown.code}: ${text.split(/[:{]/)[0] ?? ""}`, 200);
+  const hint = "Try again. If the server expects a registered client, set `oauth.client_id`.";
+  return new QmError("needs_login", `the login to ${server} failed: ${toOneLine(why)}`, { hint });
 }

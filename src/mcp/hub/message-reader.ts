@@ -12,10 +12,7 @@ const BATCH_LIMIT = 1000;
 const OPENINGS_TRIED = 4;
 const LONG_LINE = 256 * 1024;
 
-/**
- * The messages on a line: one, a batch, or one after text without a line end, such as a banner. `noise` says whether the
- * line has anything else. Never throws.
- */
+/** The messages on a line, also after other text such as a banner. `noise`: there is other text. Never throws. */
 export function readMessages(line: Buffer): { readonly messages: readonly JSONRPCMessage[]; readonly noise: boolean } {
   const text = line.toString("utf8");
   // Most noise is not JSON, and an exception takes ten times as long as this test.
@@ -32,9 +29,7 @@ export function readMessages(line: Buffer): { readonly messages: readonly JSONRP
   return { messages: [], noise: true };
 }
 
-export function canHoldMessage(head: Buffer): boolean {
-  return OPENING.test(head.toString("latin1"));
-}
+export const canHoldMessage = (head: Buffer): boolean => OPENING.test(head.toString("latin1"));
 
 /** An error response for a result that was too long. Undefined if neither end of the line shows the id of a result. */
 export function buildDroppedResponse({ head, tail, bytes }: DroppedLine): JSONRPCMessage | undefined {

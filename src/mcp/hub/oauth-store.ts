@@ -22,34 +22,30 @@ export interface OAuthRecord {
   readonly asked?: string | undefined;
 }
 
-export interface OAuthStore {
-  /** An unreadable record, or one for another URL, counts as no login. */
-  read(server: string, url: URL): Promise<OAuthRecord>;
-  /** Reads the stored record and writes the changed one. This process makes one change at a time. */
-  change(server: string, url: URL, change: (record: OAuthRecord) => OAuthRecord): Promise<OAuthRecord>;
-  drop(server: string): Promise<void>;
-}
+export type OAuthStore = ReturnType<typeof createOAuthStore>;
 
-export function createOAuthStore(secrets: SecretStore): OAuthStore {
+export function createOAuthStore(secrets: SecretStore) {
   const mutexes = new Map<string, Mutex>();
   const runExclusive = <T>(server: string, work: () => Promise<T>): Promise<T> => {
     const mutex = mutexes.get(server) ?? new Mutex();
     mutexes.set(server, mutex);
     return mutex.run(work);
   };
+  /** An unreadable record, or one for another URL, counts as no login. */
   const read = async (server: string, url: URL): Promise<OAuthRecord> => {
     const record = parseRecord(await secrets.get(toSecretName(server)));
     return record?.url === url.href ? record : { url: url.href };
   };
   return {
     read,
-    change: (server, url, change) =>
+    /** Reads the stored record and writes the changed one. This process makes one change at a time. */
+    change: (server: string, url: URL, change: (record: OAuthRecord) => OAuthRecord) =>
       runExclusive(server, async () => {
         const changed = change(await read(server, url));
         await secrets.set(toSecretName(server), JSON.stringify(changed));
         return changed;
       }),
-    drop: (server) => runExclusive(server, async () => void (await secrets.delete(toSecretName(server)))),
+    drop: (server: string) => runExclusive(server, async () => void (await secrets.delete(toSecretName(server)))),
   };
 }
 

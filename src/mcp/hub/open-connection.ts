@@ -10,18 +10,12 @@ import { toAbortError, withServerOutput, wrapServerError } from "./server-errors
 import { createTransportFactory, type ServerTransport } from "./server-transport.ts";
 import { TrackingTransport } from "./tracking-transport.ts";
 
-interface OpenOptions {
-  readonly stopped: AbortSignal;
-  readonly knownEra?: ProtocolEra | undefined;
-  readonly onOffer: (offer: ServerOffer) => Promise<unknown>;
-}
+export type OnOffer = (offer: ServerOffer) => Promise<unknown>;
+type OpenOptions = { stopped: AbortSignal; knownEra?: ProtocolEra | undefined; onOffer: OnOffer };
 
 /** Starts or reaches a server within its start timeout and reads its offer. Throws a `QmError` and leaves nothing running. */
-export async function openConnection(
-  spec: ServerSpec,
-  context: HubContext,
-  { stopped, knownEra, onOffer }: OpenOptions,
-): Promise<ServerConnection> {
+export async function openConnection(spec: ServerSpec, context: HubContext, options: OpenOptions) {
+  const { stopped, knownEra, onOffer } = options;
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(startTimeoutError(spec)), spec.startTimeoutMs);
   const signal = AbortSignal.any([stopped, late.signal]);
@@ -31,12 +25,12 @@ export async function openConnection(
     const sdk = await loadSdk();
     if (signal.aborted) throw toAbortError(signal);
     const openWire = createTransportFactory(sdk, spec, context);
-    const open = () => {
+    const open: OpenLink = () => {
       wire = openWire();
       tap = new TrackingTransport(wire.transport);
       return { wire, tap };
     };
-    const link = await negotiateEra(sdk, spec, context, knownEra, open, signal);
+    const link = await negotiateEra(sdk, spec, context, listHandshakes(spec, knownEra), open, signal);
     const connection = new ServerConnection(spec, context, link, onOffer);
     await connection.start(signal);
     return connection;
@@ -50,11 +44,12 @@ export async function openConnection(
   }
 }
 
-export interface ConnectedClient {
+export type ConnectedClient = {
   readonly client: Client;
   readonly tap: TrackingTransport;
   readonly wire: ServerTransport;
-}
+};
+type OpenLink = () => Omit<ConnectedClient, "client">;
 
 /**
  * Finds out which era a server speaks, on one connection if possible: the process is not started twice. On stdio
@@ -65,12 +60,11 @@ async function negotiateEra(
   sdk: Sdk,
   spec: ServerSpec,
   { clientInfo }: HubContext,
-  knownEra: ProtocolEra | undefined,
-  open: () => Omit<ConnectedClient, "client">,
+  handshakes: Handshake[],
+  open: OpenLink,
   signal: AbortSignal,
 ): Promise<ConnectedClient> {
-  const handshakes = listHandshakes(spec, knownEra);
-  let link: Omit<ConnectedClient, "client"> | undefined;
+  let link: ReturnType<OpenLink> | undefined;
   let first: unknown;
   const end = async () => link?.tap.end().catch(() => undefined);
   const stopListening = onAbort(signal, () => void end());

@@ -1,11 +1,7 @@
 import { isRecord, type JsonObject } from "../../core/json.ts";
 
 /** An argument that is also sent as a header. `name` is the header's name after `Mcp-Param-`. */
-export interface ParamHeader {
-  readonly path: readonly string[];
-  readonly name: string;
-}
-
+export type ParamHeader = { readonly path: readonly string[]; readonly name: string };
 const KEYWORD = "x-mcp-header";
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ["string", "integer", "boolean"];

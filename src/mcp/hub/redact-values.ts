@@ -2,7 +2,6 @@ import { isRecord, type Json } from "../../core/json.ts";
 
 /** Shorter values are common words rather than secrets. */
 const MIN_LENGTH = 8;
-
 export type ValueRedactor = (text: string) => string;
 
 /** Replaces values by their names in brackets: servers print the values they were started with, and these may be secrets. */

@@ -14,9 +14,7 @@ export const anyResultSchema = {
 export type Sdk = typeof import("@modelcontextprotocol/client");
 
 /** The SDK is a few megabytes of code, so it is loaded when the first server is reached. */
-export function loadSdk(): Promise<Sdk> {
-  return import("@modelcontextprotocol/client");
-}
+export const loadSdk = (): Promise<Sdk> => import("@modelcontextprotocol/client");
 
 /** The longest time a timer can hold. The signal of a request decides how long it may take. */
 export const FOREVER_MS = 2 ** 31 - 1;
@@ -29,11 +27,7 @@ export const FOREVER_MS = 2 ** 31 - 1;
  */
 export type Handshake = "legacy" | "oldest" | "modern" | "auto";
 
-export function createSdkClient(
-  sdk: Sdk,
-  clientInfo: { readonly name: string; readonly version: string },
-  handshake: Handshake,
-): Client {
+export function createSdkClient(sdk: Sdk, clientInfo: { name: string; version: string }, handshake: Handshake): Client {
   const isOldest = handshake === "oldest";
   return new sdk.Client(
     { ...clientInfo },

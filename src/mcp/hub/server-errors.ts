@@ -6,9 +6,8 @@ import { redactJson, type ValueRedactor } from "./redact-values.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 /** The signal's reason if it is a `QmError`, else `cancelled`. */
-export function toAbortError(signal: AbortSignal): QmError {
-  return signal.reason instanceof QmError ? signal.reason : new QmError("cancelled", "the call was cancelled");
-}
+export const toAbortError = ({ reason }: AbortSignal): QmError =>
+  reason instanceof QmError ? reason : new QmError("cancelled", "the call was cancelled");
 
 /** Like `raceAbort`, but rejects with a `QmError` when the signal aborts. */
 export async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
@@ -19,20 +18,15 @@ export async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal
   }
 }
 
-export function wrapServerError(thrown: unknown): QmError {
-  return thrown instanceof QmError ? thrown : new QmError("server_failed", getErrorMessage(thrown), { cause: thrown });
-}
+export const wrapServerError = (thrown: unknown): QmError =>
+  thrown instanceof QmError ? thrown : new QmError("server_failed", getErrorMessage(thrown), { cause: thrown });
 
 /** The server has forgotten the session and refused the request without acting on it. */
 export class SessionLostError extends Error {}
 
 export class UnreachableError extends Error {}
 
-interface FailureContext {
-  readonly server: string;
-  readonly hide: ValueRedactor;
-  readonly hasSession: boolean;
-}
+type FailureContext = { readonly server: string; readonly hide: ValueRedactor; readonly hasSession: boolean };
 
 /** Turns an error of the SDK or a transport into a `QmError`. The server's text is redacted, cut and put on one line. */
 export function toServerFailure(sdk: Sdk, thrown: unknown, { server, hide, hasSession }: FailureContext): QmError {
@@ -56,18 +50,13 @@ export function toServerFailure(sdk: Sdk, thrown: unknown, { server, hide, hasSe
 }
 
 export function loginRequiredError(server: string, why = "needs a login"): QmError {
-  return new QmError("needs_login", `server ${server} ${why}`, {
-    hint: `A person must run \`qm servers login ${server}\` first.`,
-  });
+  const hint = `A person must run \`qm servers login ${server}\` first.`;
+  return new QmError("needs_login", `server ${server} ${why}`, { hint });
 }
 
-function toHttpFailure(
-  sdk: Sdk,
-  thrown: InstanceType<Sdk["SdkHttpError"]>,
-  server: string,
-  quote: (text: string) => string,
-  hasSession: boolean,
-): QmError {
+type HttpError = InstanceType<Sdk["SdkHttpError"]>;
+
+function toHttpFailure(sdk: Sdk, thrown: HttpError, server: string, quote: ValueRedactor, hasSession: boolean) {
   const { status, text } = thrown.data;
   const failure = (message: string, hint: string, cause?: Error) =>
     new QmError("server_failed", `server ${server} ${message}`, { hint, cause });
@@ -118,6 +107,5 @@ function toRedactedJson(data: unknown, hide: ValueRedactor): Json | undefined {
   }
 }
 
-export function withServerOutput({ code, message, hint, details, cause }: QmError, output: string): QmError {
-  return new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });
-}
+export const withServerOutput = ({ code, message, hint, details, cause }: QmError, output: string): QmError =>
+  new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });

@@ -81,10 +81,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
     /** Never throws or blocks. */
     write(line: string): void {
       const stamped = `${now().toISOString()} ${line}\n`;
-      if (size + stamped.length > MAX_WAITING) {
-        lost++;
-        return;
-      }
+      if (size + stamped.length > MAX_WAITING) return void lost++;
       waiting.push(stamped);
       size += stamped.length;
       flush();

@@ -46,10 +46,7 @@ export function createProcessRecorder(
   };
 }
 
-/**
- * When the system started a process, as a text that is unique among all processes with the same pid. Undefined if the
- * process is gone or a zombie, or if the system does not say.
- */
+/** The start time, which tells processes with the same pid apart. Undefined if the process is gone, or unknown. */
 export async function readStartTime(pid: number, platform = process.platform): Promise<string | undefined> {
   try {
     return await (platform === "linux" ? readProcStartTime(pid) : readPsStartTime(pid));
@@ -79,21 +76,11 @@ async function readPsStartTime(pid: number): Promise<string | undefined> {
 
 /** Like `process.kill`: signal 0 only checks, a negative pid means a group. Throws if there is no such process. */
 export type KillProcess = (pid: number, signal: NodeJS.Signals | 0) => unknown;
-
 export type ProcessFacts = ProcessInfo & { readonly kill: KillProcess };
-
-export interface KillTimeouts {
-  readonly termMs: number;
-  readonly killMs: number;
-}
+export type KillTimeouts = { readonly termMs: number; readonly killMs: number };
 
 /** Ends a process and its children: SIGTERM, then SIGKILL. Returns whether all are gone; a zombie of another parent may stay. */
-export async function endProcessGroup(
-  pid: number,
-  kill: KillProcess,
-  { termMs, killMs }: KillTimeouts,
-  platform: NodeJS.Platform,
-): Promise<boolean> {
+export async function endProcessGroup(pid: number, kill: KillProcess, wait: KillTimeouts, platform: NodeJS.Platform) {
   const isRunning = () => canSignal(() => kill(platform === "win32" ? pid : -pid, 0));
   const send = (signal: "SIGTERM" | "SIGKILL"): void => {
     if (platform === "win32") killWindowsTree(pid, kill, signal);
@@ -101,9 +88,9 @@ export async function endProcessGroup(
   };
   if (!isRunning()) return true;
   send("SIGTERM");
-  if (await waitUntilGone(isRunning, termMs)) return true;
+  if (await waitUntilGone(isRunning, wait.termMs)) return true;
   send("SIGKILL");
-  return waitUntilGone(isRunning, killMs);
+  return waitUntilGone(isRunning, wait.killMs);
 }
 
 /** Windows has no process groups; `taskkill` walks the children. Not tested on Windows. */
@@ -145,11 +132,11 @@ export async function sweepProcesses(
 export async function stopProcesses(
   servers: readonly string[],
   store: ProcessStore,
-  { host, kill }: Pick<ProcessFacts, "host" | "kill">,
-): Promise<readonly StartedProcess[]> {
-  const isMeant = ({ server }: StartedProcess) => servers.length === 0 || servers.includes(server);
-  const running = (await store.all()).filter((started) => started.host === host && isMeant(started));
-  return endRecorded(running, store, kill, { termMs: 5_000, killMs: 2_000 }, () => false);
+  here: Pick<ProcessFacts, "host" | "kill">,
+) {
+  const isMeant = ({ server, host }: StartedProcess) =>
+    host === here.host && (servers.length === 0 || servers.includes(server));
+  return endRecorded((await store.all()).filter(isMeant), store, here.kill, { termMs: 5_000, killMs: 2_000 });
 }
 
 /** Signals a process only if its start time matches the record. The record of one that did not end stays. */
@@ -158,8 +145,8 @@ async function endRecorded(
   store: ProcessStore,
   kill: KillProcess,
   timeouts: KillTimeouts,
-  isKept: (started: StartedProcess) => boolean,
-): Promise<readonly StartedProcess[]> {
+  isKept: (started: StartedProcess) => boolean = () => false,
+) {
   const ended = await Promise.all(
     records.map(async (started) => {
       const isThere = (await readStartTime(started.pid)) === started.startedAt;

@@ -20,20 +20,14 @@ const METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"];
  * Finds the call that a server's message belongs to: the call whose stream brought it. On a shared channel it is the
  * latest call that can be asked, but only if all calls have one owner. A question must never reach another owner.
  */
-export function findAskedCall(
-  calls: ReadonlySet<ServerCall>,
-  stream: { readonly call: ServerCall | undefined } | undefined,
-): ServerCall | undefined {
+export function findAskedCall(calls: ReadonlySet<ServerCall>, stream: { call: ServerCall | undefined } | undefined) {
   if (stream !== undefined) return stream.call !== undefined && calls.has(stream.call) ? stream.call : undefined;
   const all = [...calls];
   if (all.some(({ owner }) => owner !== all[0]?.owner)) return undefined;
   return all.findLast(({ dialogue }) => dialogue !== undefined);
 }
 
-/**
- * Answers a question of a legacy server. A question that cannot be asked is declined and gets an empty list of roots:
- * servers may ask at any time and must not wait in vain. Throws a `QuestionRefusedError` for other questions.
- */
+/** Answers a legacy server. What cannot be asked is declined, so that no server waits in vain, or throws. */
 export async function answerQuestion(call: ServerCall | undefined, question: AskedQuestion): Promise<JsonObject> {
   const { method } = question;
   if (!METHODS.includes(method)) throw new QuestionRefusedError(-32601, `${method} is not supported here`);
@@ -62,15 +56,12 @@ export function toRefusal(thrown: unknown): QuestionRefusedError {
   return new QuestionRefusedError(-32603, message);
 }
 
-/**
- * Sends a request until the server answers it. The caller gets the questions of a round as one batch under the server's
- * keys; the same request then goes out again with the answers and with the server's state, unchanged.
- */
+/** Sends a request until the server answers it. Each round's questions go to the caller as one batch. */
 export async function sendWithAnswers(
   send: (params: JsonObject) => Promise<JsonObject>,
   params: JsonObject,
   { dialogue, server }: { readonly dialogue: Dialogue | undefined; readonly server: string },
-): Promise<JsonObject> {
+) {
   let result = await send(params);
   for (let round = 0; result.resultType === "input_required"; round++) {
     if (round === MAX_ROUNDS)
@@ -80,14 +71,11 @@ export async function sendWithAnswers(
       ([key, request]) => [key, parseQuestion(server, request)] as const,
     );
     const refused = questions.find(([, question]) => !canAnswer(dialogue, question));
-    if (refused !== undefined)
-      throw new QmError(
-        "action_failed",
-        `${server} asked for ${refused[1].method}, and the caller cannot answer that`,
-        {
-          hint: "Call it from a client that can be asked, or without what makes the server ask.",
-        },
-      );
+    if (refused !== undefined) {
+      const message = `${server} asked for ${refused[1].method}, and the caller cannot answer that`;
+      const hint = "Call it from a client that can be asked, or without what makes the server ask.";
+      throw new QmError("action_failed", message, { hint });
+    }
     const isQuiet = questions.length === 0;
     if (isQuiet) await pause(QUIET_ROUND_MS * (round + 1));
     const answered = omitUndefined({
@@ -110,15 +98,11 @@ function canAnswer(dialogue: Dialogue | undefined, { method, params }: AskedQues
   const { elicitation, sampling, roots } = dialogue.capabilities;
   if (method === "sampling/createMessage") return isRecord(sampling);
   if (method === "roots/list") return isRecord(roots);
-  return params.mode === "url"
-    ? isRecord(elicitation) && elicitation.url !== undefined
-    : canShowForm(dialogue.capabilities);
+  if (params.mode !== "url") return canShowForm(dialogue.capabilities);
+  return isRecord(elicitation) && elicitation.url !== undefined;
 }
 
-async function askCaller(
-  dialogue: Dialogue | undefined,
-  questions: Readonly<Record<string, AskedQuestion>>,
-): Promise<Readonly<Record<string, JsonObject>>> {
+async function askCaller(dialogue: Dialogue | undefined, questions: Readonly<Record<string, AskedQuestion>>) {
   if (dialogue === undefined) throw new QuestionRefusedError(-1, "the caller cannot be asked");
   const answers = await dialogue.ask(questions);
   return Object.fromEntries(

@@ -7,13 +7,13 @@ import type { SpanFacts } from "../../core/tracing.ts";
 import type { HttpLaunch, ServerSpec, StdioLaunch } from "../server-spec.ts";
 import { openHttpTransport, parseServerUrl } from "./http-transport.ts";
 import type { HubContext } from "./hub.ts";
-import { createValueRedactor, type ValueRedactor } from "./redact-values.ts";
+import { createValueRedactor } from "./redact-values.ts";
 import type { Sdk } from "./sdk-client.ts";
 import { loginRequiredError, toServerFailure } from "./server-errors.ts";
 import { openServerLog } from "./server-log.ts";
 import { createProcessRecorder } from "./server-processes.ts";
 import { openStdioTransport, type StdioTransport } from "./stdio-transport.ts";
-import { createStoredLogin, type OAuthContext } from "./stored-login.ts";
+import { createStoredLogin } from "./stored-login.ts";
 
 /** How long to wait for the exit code and last output of a server that is ending. */
 const EXIT_DETAILS_MS = 1000;
@@ -39,18 +39,14 @@ export function createTransportFactory(sdk: Sdk, spec: ServerSpec, context: HubC
     : createHttpFactory(sdk, spec.name, spec.launch, context);
 }
 
-function createStdioFactory(
-  sdk: Sdk,
-  server: string,
-  { command, args, env, cwd }: StdioLaunch,
-  { environment, processes, processFacts, watchdog, logFolder, runtime, limits, fill: fillText }: HubContext,
-): () => ServerTransport {
-  const { fill, fillRecord, values } = recordFilledValues(fillText, `servers.${server}`);
+function createStdioFactory(sdk: Sdk, server: string, spec: StdioLaunch, context: HubContext): () => ServerTransport {
+  const { environment, processes, processFacts, watchdog, logFolder, runtime, limits } = context;
+  const { fill, fillRecord, values } = recordFilledValues(context.fill, `servers.${server}`);
   const launch = {
-    command: fill(command, "command"),
-    args: args.map((arg, at) => fill(arg, `args.${at}`)),
-    env: fillRecord(env, "env"),
-    cwd: cwd === undefined ? undefined : fill(cwd, "cwd"),
+    command: fill(spec.command, "command"),
+    args: spec.args.map((arg, at) => fill(arg, `args.${at}`)),
+    env: fillRecord(spec.env, "env"),
+    cwd: spec.cwd === undefined ? undefined : fill(spec.cwd, "cwd"),
   };
   const hide = createValueRedactor(launch.env, values);
   const log =
@@ -78,12 +74,8 @@ function createStdioFactory(
         const how = signal !== null ? `signal ${signal}` : code !== null ? `exit code ${code}` : "";
         const stderr = transport.stderrTail();
         const noise = hide(transport.noiseSamples.join("\n"));
-        const output =
-          stderr !== ""
-            ? `its stderr ends with:\n${stderr}`
-            : noise !== ""
-              ? `its stdout has text that is not a message: ${noise}`
-              : "";
+        const said = noise === "" ? "" : `its stdout has text that is not a message: ${noise}`;
+        const output = stderr === "" ? said : `its stderr ends with:\n${stderr}`;
         return [how, output].filter((part) => part !== "").join("; ");
       },
       end: () => transport.close(),
@@ -117,11 +109,9 @@ function createHttpFactory(sdk: Sdk, server: string, launch: HttpLaunch, context
       async failure(thrown) {
         if (thrown instanceof sdk.InsufficientScopeError) return login.stepUp(thrown);
         const hide = createRedactor(tokens);
+        const message = hide(getErrorMessage(thrown));
         if (thrown instanceof sdk.OAuthClientFlowError)
-          return loginRequiredError(
-            server,
-            `needs a login, but describes it wrongly: ${hide(getErrorMessage(thrown))}`,
-          );
+          return loginRequiredError(server, `needs a login, but describes it wrongly: ${message}`);
         return toServerFailure(sdk, thrown, { server, hide, hasSession: transport.sessionId !== undefined });
       },
       describeExit: async () => "",
@@ -133,16 +123,7 @@ function createHttpFactory(sdk: Sdk, server: string, launch: HttpLaunch, context
   };
 }
 
-export function createOAuthContext(
-  sdk: Sdk,
-  server: string,
-  launch: HttpLaunch,
-  context: Pick<HubContext, "fill" | "oauth">,
-): {
-  readonly oauth: OAuthContext;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly createRedactor: (tokens: Readonly<Record<string, string>>) => ValueRedactor;
-} {
+export function createOAuthContext(sdk: Sdk, server: string, launch: HttpLaunch, context: HubContext) {
   const { fill, fillRecord, values } = recordFilledValues(context.fill, `servers.${server}`);
   const url = parseServerUrl(server, fill(launch.url, "url"));
   const { clientId, clientSecret } = launch.oauth ?? {};
@@ -155,7 +136,8 @@ export function createOAuthContext(
   return {
     oauth: { sdk, server, url, settings: { ...launch.oauth, ...filled }, records: context.oauth },
     headers,
-    createRedactor: (tokens) => createValueRedactor(...(hidden as Record<string, string>[]), tokens),
+    createRedactor: (tokens: Readonly<Record<string, string>>) =>
+      createValueRedactor(...(hidden as Record<string, string>[]), tokens),
   };
 }
 

@@ -13,18 +13,10 @@ export interface ResolvedLaunch {
 }
 
 export type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
-
 export type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
-/**
- * Starts a program without a shell, as the leader of its own process group: signals to our group do not reach it, and
- * signals to its group reach its children. A failure is thrown, or emitted as the child's `error`.
- */
-export function startProcess(
-  launch: ResolvedLaunch,
-  ours: EnvironmentVariables,
-  platform: NodeJS.Platform,
-): ServerProcess {
+/** Starts a program without a shell, as the leader of its own process group. It throws, or the child emits `error`. */
+export function startProcess(launch: ResolvedLaunch, ours: EnvironmentVariables, platform: NodeJS.Platform) {
   const env = buildServerEnvironment(ours, launch.env, platform);
   const { file, args, verbatim } =
     platform === "win32"
@@ -47,10 +39,7 @@ const WINDOWS =
 /** Without these, nothing can be installed behind a company's proxy. */
 const NETWORK = "HTTP_PROXY HTTPS_PROXY NO_PROXY NODE_EXTRA_CA_CERTS SSL_CERT_DIR SSL_CERT_FILE";
 
-/**
- * The variables of a server: those that every program needs, and its configured ones. Nothing else of ours is passed on:
- * it may be a secret, or meant for this process, such as `OTEL_*`.
- */
+/** What every program needs, and the configured variables. Our others may be secret, or meant for this process. */
 export function buildServerEnvironment(
   ours: EnvironmentVariables,
   configured: Readonly<Record<string, string>>,
@@ -69,16 +58,13 @@ function isHarmless(name: string, value: string | undefined): boolean {
   return !(/_PROXY$/i.test(name) && value.includes("@"));
 }
 
-/**
- * The program to start on Windows: `npx` and the like are `.cmd` files there, which only `cmd.exe` runs. Not tested on
- * Windows. `verbatim`: the arguments are quoted already.
- */
+/** `npx` and the like are `.cmd` files, which only `cmd.exe` runs. Not tested there. `verbatim`: already quoted. */
 export function toWindowsCommand(
   command: string,
   args: readonly string[],
   variables: EnvironmentVariables,
   exists: (path: string) => boolean,
-): { readonly file: string; readonly args: readonly string[]; readonly verbatim: boolean } {
+) {
   // Names of variables are case-insensitive on Windows.
   const read = (name: string) => Object.entries(variables).find(([key]) => key.toUpperCase() === name)?.[1];
   const endings = (read("PATHEXT") ?? ".COM;.EXE;.BAT;.CMD").split(";").filter(Boolean);
@@ -92,13 +78,8 @@ export function toWindowsCommand(
 }
 
 /** Programs on Windows treat a backslash as an escape only before a quote. */
-function quoteArgument(arg: string): string {
-  return `"${arg.replace(/(\\*)"/g, '$1$1\\"').replace(/(\\*)$/, "$1$1")}"`;
-}
-
-function escapeForCmd(text: string): string {
-  return text.replace(/[()[\]%!^"`<>&|;, *?]/g, "^$&");
-}
+const quoteArgument = (arg: string): string => `"${arg.replace(/(\\*)"/g, '$1$1\\"').replace(/(\\*)$/, "$1$1")}"`;
+const escapeForCmd = (text: string): string => text.replace(/[()[\]%!^"`<>&|;, *?]/g, "^$&");
 
 /** Explains why a server did not start. The system's own error is not shown: it quotes arguments and variables. */
 export function toStartError(server: string, launch: ResolvedLaunch, thrown: unknown, hide: ValueRedactor): QmError {
@@ -108,11 +89,8 @@ export function toStartError(server: string, launch: ResolvedLaunch, thrown: unk
     new QmError(errorCode, `server ${server} could not be started: ${why}`, { hint });
   if (launch.cwd !== undefined && !existsSync(launch.cwd))
     return startError(`its folder ${hide(launch.cwd)} does not exist`, "Create the folder, or correct `cwd`.");
-  if (code === "ENOENT")
-    return startError(
-      `there is no program \`${command}\``,
-      `Install ${command}, put it on the PATH of this process, or write its full path as \`command\`.`,
-    );
+  const install = `Install ${command}, put it on the PATH of this process, or write its full path as \`command\`.`;
+  if (code === "ENOENT") return startError(`there is no program \`${command}\``, install);
   if (code === "EMFILE" || code === "ENFILE" || code === "EAGAIN")
     return startError("too many files or processes are open", "Try again in a moment.", "overloaded");
   if (code === "EACCES")

@@ -16,11 +16,7 @@ import {
 } from "./start-process.ts";
 import type { Watchdog, WatchdogHold } from "./watchdog.ts";
 
-interface ProcessEnd {
-  readonly code: number | null;
-  readonly signal: string | null;
-}
-
+type ProcessEnd = { readonly code: number | null; readonly signal: string | null };
 const UNKNOWN_END: ProcessEnd = { code: null, signal: null };
 
 /** A server that runs as a child process and speaks over its standard streams. */
@@ -230,9 +226,8 @@ async function ignoreErrors(hook: () => unknown): Promise<void> {
     .catch(() => undefined);
 }
 
-function notRunningError(server: string, cause?: Error): QmError {
-  return new QmError("server_failed", `server ${server} is not running, or has closed its stdin`, { cause });
-}
+const notRunningError = (server: string, cause?: Error): QmError =>
+  new QmError("server_failed", `server ${server} is not running, or has closed its stdin`, { cause });
 
 function notReadingError(server: string): QmError {
   const hint = "It may hang. Stop it; the next call starts it again.";

@@ -1,10 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type {
-  AuthProvider,
-  FetchLike,
-  StoredOAuthClientInformation,
-  StoredOAuthTokens,
-} from "@modelcontextprotocol/client";
+import type { AuthProvider, FetchLike } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { OAuthSettings } from "../server-spec.ts";
@@ -120,19 +115,14 @@ async function renewTokens(context: OAuthContext, used: string | undefined, chal
 }
 
 /** Undefined if a person has to log in. Throws if the authorization server cannot be reached. */
-async function refreshTokens(
-  { sdk, url, settings }: OAuthContext,
-  record: OAuthRecord,
-  { resourceMetadataUrl }: OAuthChallenge,
-): Promise<StoredOAuthTokens | undefined> {
+async function refreshTokens(context: OAuthContext, record: OAuthRecord, challenge: OAuthChallenge) {
+  const { sdk, url, settings } = context;
   const { tokens } = record;
   if (tokens?.refresh_token === undefined) return undefined;
   const fetchFn = createOAuthFetch(url);
-  const metadataUrl = resourceMetadataUrl === undefined ? undefined : new URL(resourceMetadataUrl);
-  const info = await sdk.discoverOAuthServerInfo(url, {
-    ...omitUndefined({ resourceMetadataUrl: metadataUrl }),
-    fetchFn,
-  });
+  const address = challenge.resourceMetadataUrl;
+  const resourceMetadataUrl = address === undefined ? undefined : new URL(address);
+  const info = await sdk.discoverOAuthServerInfo(url, { ...omitUndefined({ resourceMetadataUrl }), fetchFn });
   const metadata = info.authorizationServerMetadata;
   const issuer = metadata?.issuer ?? String(info.authorizationServerUrl);
   const client = findOAuthClient(settings, record, issuer);
@@ -165,11 +155,7 @@ async function waitForOtherRefresh({ server, url, records }: OAuthContext, used:
   return false;
 }
 
-export function findOAuthClient(
-  { clientId, clientSecret }: OAuthSettings,
-  { clients }: OAuthRecord,
-  issuer: string,
-): StoredOAuthClientInformation | undefined {
+export function findOAuthClient({ clientId, clientSecret }: OAuthSettings, { clients }: OAuthRecord, issuer: string) {
   if (clientId === undefined) return clients?.[issuer];
   // A client secret used with one issuer is never sent to another, even if the server names one.
   const known = Object.values(clients ?? {}).find(({ client_id }) => client_id === clientId);

@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { QmError } from "../../core/errors.ts";
+import type { UnstampedEvent } from "../../core/events.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
 import { formatLaunch, type ProtocolEra, type ServerSpec } from "../server-spec.ts";
@@ -9,14 +10,7 @@ import { openConnection } from "./open-connection.ts";
 import { SessionLostError, toAbortError, waitUnlessAborted, wrapServerError } from "./server-errors.ts";
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
-
-export type ServerEvent =
-  | {
-      readonly type: "server.started";
-      readonly data: { server: string; launch: string; pid?: number; protocol: string; durationMs: number };
-    }
-  | { readonly type: "server.stopped"; readonly data: { server: string; reason: StopReason } }
-  | { readonly type: "server.failed"; readonly data: { server: string; reason: string } };
+export type ServerEvent = UnstampedEvent<"server.started" | "server.stopped" | "server.failed">;
 
 /** After this many starts in a row without one answered request, the server is left alone for a while. */
 const MAX_USELESS_STARTS = 3;
@@ -249,9 +243,8 @@ export class Supervisor {
   #backoffError(waitMs: number): QmError {
     const { name } = this.spec;
     const when = `for ${Math.ceil(waitMs / 1000)} s, until ${this.#retryAt?.toISOString()}`;
-    return new QmError("server_failed", `server ${name} is not tried again ${when}: ${this.#problem}`, {
-      hint: `Fix the problem and run \`qm servers start ${name}\` to try at once, or wait.`,
-    });
+    const hint = `Fix the problem and run \`qm servers start ${name}\` to try at once, or wait.`;
+    return new QmError("server_failed", `server ${name} is not tried again ${when}: ${this.#problem}`, { hint });
   }
 
   async #close(reason: StopReason): Promise<void> {

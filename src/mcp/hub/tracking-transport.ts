@@ -25,9 +25,7 @@ export interface TrackedRequest {
 /** More abandoned requests than this are not tracked one by one. */
 const ABANDONED_LIMIT = 1000;
 const UNKNOWN_CALL: ServerCall = { owner: Symbol("unknown owner"), dialogue: undefined };
-
 export const TRACKED = Symbol("tracked request");
-
 const CACHED = { ttlMs: 0, cacheScope: "private" };
 /** Results that satisfy the SDK's schemas. The caller reads `TrackedRequest.result` instead. */
 const PLACEHOLDERS: Readonly<Record<string, object>> = {
@@ -122,10 +120,7 @@ export class TrackingTransport implements Transport {
     for (const [id, other] of this.#sent) if (other === sent) this.#sent.delete(id);
   }
 
-  /**
-   * The caller gave up. The request stays tracked, without a dialogue, until the server answers: questions on a shared
-   * channel may still be about it.
-   */
+  /** The caller gave up. The request stays tracked, without a dialogue: the server may still ask about it. */
   abandon(sent: TrackedRequest): void {
     sent.isAbandoned = true;
     sent.call = sent.call && { owner: sent.call.owner, dialogue: undefined };

@@ -18,10 +18,7 @@ export interface WatchdogHold {
   release(): void;
 }
 
-/**
- * Reads `+group` and `-group` lines. When its input ends, this process is gone: the remaining groups get SIGTERM and,
- * after two seconds, SIGKILL. It ignores signals that a terminal sends to all processes.
- */
+/** Reads `+group` and `-group` lines. When its input ends, it sends the groups SIGTERM, then SIGKILL. */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
 groups=' '

@@ -3,12 +3,7 @@ import { canonicalJson, clip, getOwn, isRecord, type Json, omitUndefined } from 
 import { type OfferedTool, PINNED_FIELDS } from "./offer.ts";
 
 /** A place where two definitions differ. An absent side has no value there. */
-export interface DefinitionChange {
-  readonly path: string;
-  readonly before?: Json;
-  readonly after?: Json;
-}
-
+export type DefinitionChange = { readonly path: string; readonly before?: Json; readonly after?: Json };
 const MAX_CHANGES = 100;
 const MAX_VALUE_LENGTH = 2_000;
 /** Characters of unchanged text that are shown around a change. */
@@ -76,19 +71,14 @@ function trimContext(text: string, hasBefore: boolean, hasAfter: boolean): strin
   return `${text.slice(0, head)}\u2026${tail === 0 ? "" : text.slice(-tail)}`;
 }
 
-function toText(value: Json | undefined): string {
-  return typeof value === "string" ? value : canonicalJson(value);
-}
+const toText = (value: Json | undefined): string => (typeof value === "string" ? value : canonicalJson(value));
 
 function truncateVisible(text: string): string {
   if (text.length <= MAX_VALUE_LENGTH) return toVisibleLine(text);
   return `${toVisibleLine(clip(text, MAX_VALUE_LENGTH))} (${text.length} characters)`;
 }
 
-interface DiffSpan {
-  readonly kind: "same" | "removed" | "added";
-  readonly text: string;
-}
+type DiffSpan = { readonly kind: "same" | "removed" | "added"; readonly text: string };
 
 /** A word diff. The spans without `added` join to `before`, those without `removed` to `after`. */
 export function diffWords(before: string, after: string): readonly DiffSpan[] {
@@ -105,9 +95,8 @@ export function diffWords(before: string, after: string): readonly DiffSpan[] {
   ]);
 }
 
-function splitWordsAndGaps(text: string): readonly string[] {
-  return text.match(/[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu) ?? [];
-}
+const splitWordsAndGaps = (text: string): readonly string[] =>
+  text.match(/[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu) ?? [];
 
 function compareWords(a: readonly string[], b: readonly string[]): readonly DiffSpan[] {
   const markRemoved = (text: string): DiffSpan => ({ kind: "removed", text });

@@ -26,14 +26,8 @@ interface OfferObservation {
   scan(tool: OfferedTool): readonly ScanFinding[];
 }
 
-/**
- * Decides on an offer. The first offer with tools is accepted except for definitions with serious findings. Later, every
- * new definition waits for a person. Returns undefined if nothing has to be written.
- */
-export function evaluateOffer(
-  record: ManifestRecord | undefined,
-  observation: OfferObservation,
-): ManifestChange | undefined {
+/** Accepts a first offer without serious findings. Later definitions wait for a person. Undefined: nothing to write. */
+export function evaluateOffer(record: ManifestRecord | undefined, observation: OfferObservation) {
   const { fingerprint, offer, tools, at } = observation;
   const put = createPins(record, observation);
   const offered = new Set(tools.map(({ hash }) => hash));
@@ -50,10 +44,7 @@ export function evaluateOffer(
   return { ...(isStored ? {} : { manifest: { fingerprint, offer, learnedAt: at } }), put, drop };
 }
 
-function createPins(
-  record: ManifestRecord | undefined,
-  { tools, pinning, at, scan }: OfferObservation,
-): readonly DefinitionPin[] {
+function createPins(record: ManifestRecord | undefined, { tools, pinning, at, scan }: OfferObservation) {
   const pins = record?.pins ?? [];
   const known = new Set(pins.map(({ hash }) => hash));
   const accepted = new Set(pins.filter(isAccepted).map(({ definition }) => definition.name));
@@ -61,7 +52,7 @@ function createPins(
   const isLenient = !pinning || pins.length === 0;
   return tools
     .filter(({ hash }) => !known.has(hash))
-    .map(({ hash, definition, isDuplicate }) => {
+    .map(({ hash, definition, isDuplicate }): DefinitionPin => {
       const findings = scan(definition);
       const reasons = [
         ...(isDuplicate ? [DUPLICATE] : []),
@@ -73,13 +64,8 @@ function createPins(
     });
 }
 
-function listKinds(findings: readonly ScanFinding[]): readonly string[] {
-  return [...new Set(findings.map(({ kind }) => kind))];
-}
-
-function isAccepted({ state }: DefinitionPin): boolean {
-  return state === "accepted";
-}
+const listKinds = (findings: readonly ScanFinding[]) => [...new Set<string>(findings.map(({ kind }) => kind))];
+const isAccepted = ({ state }: DefinitionPin): boolean => state === "accepted";
 
 export interface DefinitionDecision {
   readonly server: string;
@@ -100,20 +86,18 @@ export function selectDefinitions(
   const canDecide = ({ reasons }: WithheldTool): boolean => state === "rejected" || !reasons.includes(DUPLICATE);
   if (tool === "*") return withheld.filter(canDecide);
   const named = [...withheld, ...(state === "accepted" ? rejected : [])].filter((pending) => pending.tool === tool);
-  if (named.length === 0)
-    throw new QmError("not_found", `no definition of ${quoteName(tool)} of ${server} is withheld`, {
-      hint: "List the withheld definitions, and name one of their tools.",
-    });
+  if (named.length === 0) {
+    const hint = "List the withheld definitions, and name one of their tools.";
+    throw new QmError("not_found", `no definition of ${quoteName(tool)} of ${server} is withheld`, { hint });
+  }
   const selected = named.filter((pending) => hash === undefined || pending.hash === hash);
-  if (selected.length === 0)
-    throw new QmError("conflict", `${server} now offers another definition of ${quoteName(tool)}`, {
-      hint: "Nothing was decided. Look at the definition that is withheld now.",
-    });
-  if (!selected.every(canDecide))
-    throw new QmError("conflict", `${server} offers several tools named ${quoteName(tool)}`, {
-      hint: "It is unknown which of them a call would reach. Only the author of the server can fix that.",
-    });
-  return selected;
+  if (selected.length === 0) {
+    const hint = "Nothing was decided. Look at the definition that is withheld now.";
+    throw new QmError("conflict", `${server} now offers another definition of ${quoteName(tool)}`, { hint });
+  }
+  if (selected.every(canDecide)) return selected;
+  const hint = "It is unknown which of them a call would reach. Only the author of the server can fix that.";
+  throw new QmError("conflict", `${server} offers several tools named ${quoteName(tool)}`, { hint });
 }
 
 /** Applies a decision to a record. Throws `conflict` if a definition was decided otherwise meanwhile. */
@@ -168,10 +152,7 @@ export function listOfferedDefinitions(tools: readonly OfferedTool[]): readonly 
 }
 
 /** Compares the offered definitions with the pins, per tool in the order of the offer. */
-export function reviewDefinitions(
-  tools: readonly OfferedDefinition[],
-  pins: readonly DefinitionPin[],
-): readonly ReviewedTool[] {
+export function reviewDefinitions(tools: readonly OfferedDefinition[], pins: readonly DefinitionPin[]) {
   const byHash = new Map(pins.map((pin) => [pin.hash, pin]));
   const accepted = new Map(pins.filter(isAccepted).map((pin) => [pin.definition.name, pin]));
   const byName = new Map<string, OfferedDefinition[]>();
@@ -179,7 +160,7 @@ export function reviewDefinitions(
     const { name } = tool.definition;
     byName.set(name, [...(byName.get(name) ?? []), tool]);
   }
-  return Array.from(byName, ([name, offered]) => {
+  return Array.from(byName, ([name, offered]): ReviewedTool => {
     const pin = accepted.get(name);
     const known = offered.find(({ hash }) => hash === pin?.hash);
     const pending = offered.filter((tool) => tool !== known);

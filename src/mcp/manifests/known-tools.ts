@@ -27,11 +27,7 @@ export interface WithheldTool extends PendingDefinition {
   readonly signs: readonly ScanFinding[];
 }
 
-interface ToolsSource {
-  readonly offer: ServerOffer;
-  readonly pins: readonly DefinitionPin[];
-  readonly pinning: boolean;
-}
+type ToolsSource = { readonly offer: ServerOffer; readonly pins: readonly DefinitionPin[]; readonly pinning: boolean };
 
 export interface ServerTools {
   readonly from: ToolsSource;
@@ -41,6 +37,7 @@ export interface ServerTools {
   readonly rejected: readonly WithheldTool[];
 }
 
+type Marks = ReadonlyMap<string, readonly string[]>;
 type ScanFunction = (tool: OfferedTool) => readonly ScanFinding[];
 
 /** A tool that did not change stays the same object as in `before`. */
@@ -70,10 +67,7 @@ function toPinnedTool({ accepted, marks, pending: [pending] }: ReviewedTool): Kn
   return { definition: accepted, marks, state, ...omitUndefined({ pending }) };
 }
 
-function toUnpinnedTool(
-  { pending: [first] }: ReviewedTool,
-  marks: ReadonlyMap<string, readonly string[]>,
-): KnownTool | undefined {
+function toUnpinnedTool({ pending: [first] }: ReviewedTool, marks: Marks): KnownTool | undefined {
   return first && { definition: first.definition, marks: marks.get(first.hash) ?? [], state: "usable" };
 }
 

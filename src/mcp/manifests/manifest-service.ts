@@ -38,43 +38,15 @@ export interface OfferUpdate {
   readonly problems: readonly string[];
 }
 
-/**
- * The offers of the configured servers, and the decisions about their definitions. Reads answer from memory; a decision
- * is stored before it is answered. Tools that did not change stay the same objects.
- */
-export interface ManifestService {
-  /** Sets the configured servers. Stored offers of the same fingerprint are used again. */
-  use(specs: readonly ServerSpec[]): void;
-  /** Stores the current offer of a server and withholds definitions that are not accepted. It need not be in use. */
-  learn(spec: ServerSpec, offer: ServerOffer): Promise<OfferUpdate>;
-  /** From now on, offers that other processes store are used for this server. */
-  markDisconnected(server: string): void;
-  /** Undefined if nothing is known about the server as it is configured now. */
-  offer(server: string): ServerOffer | undefined;
-  tools(server: string): readonly KnownTool[];
-  tool(server: string, name: string): KnownTool | undefined;
-  withheld(server: string): readonly WithheldTool[];
-  /** Rejected definitions that the server still offers. */
-  rejected(server: string): readonly WithheldTool[];
-  /**
-   * Accepts a withheld definition, or all with `*`, and returns the tools' names. `hash` is the definition that the
-   * person looked at; another one is not accepted. Throws `not_found`, `conflict`.
-   */
-  accept(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
-  /** Rejects a definition. It can be accepted later, by name. */
-  reject(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
-  /** Deletes everything about a server: its next offer counts as the first. */
-  forget(server: string): Promise<void>;
-  /** Reads the changes of other processes. Cheap if there are none. */
-  refresh(): Promise<void>;
-  onChange(listener: (server: string) => void): () => void;
-}
+export type ManifestService = Awaited<ReturnType<typeof openManifestService>>;
 
 const NO_PINS: ManifestRecord["pins"] = [];
 
-/** Loads the stored manifests. Call `use` to set the configured servers. */
-export async function openManifestService(options: ManifestServiceOptions): Promise<ManifestService> {
-  const { store, now, note, onProblem } = options;
+/**
+ * Loads the stored offers of servers and the decisions about their definitions. Reads answer from memory; a decision is
+ * stored before it is answered. Tools that did not change stay the same objects.
+ */
+export async function openManifestService({ store, now, note, onProblem }: ManifestServiceOptions) {
   const records = new Map(await store.all());
   const specs = new Map<string, ServerSpec>();
   // While this process is connected, its own listing takes precedence over the stored one.
@@ -147,12 +119,14 @@ export async function openManifestService(options: ManifestServiceOptions): Prom
   }
 
   return {
-    use(next) {
+    /** Sets the configured servers. Stored offers of the same fingerprint are used again. */
+    use(next: readonly ServerSpec[]): void {
       specs.clear();
       for (const spec of next) specs.set(spec.name, spec);
       for (const server of known.keys()) if (findOffer(server) === undefined) known.delete(server);
     },
-    async learn(spec, raw) {
+    /** Stores the current offer of a server and withholds definitions that are not accepted. It need not be in use. */
+    async learn(spec: ServerSpec, raw: ServerOffer): Promise<OfferUpdate> {
       const { name: server, pin: pinning } = spec;
       const { offer, problems } = limitOffer(raw);
       for (const problem of problems) onProblem(`MCP server ${server}: ${problem}`);
@@ -199,23 +173,32 @@ export async function openManifestService(options: ManifestServiceOptions): Prom
       );
       return { ...difference, withheld: waiting.map(({ name }) => name), problems };
     },
-    markDisconnected(server) {
+    /** From now on, offers that other processes store are used for this server. */
+    markDisconnected(server: string): void {
       const previous = findOffer(server);
       liveOffers.delete(server);
       if (findOffer(server) !== previous) notifyChange(server);
     },
+    /** Undefined if nothing is known about the server as it is configured now. */
     offer: findOffer,
-    tools: (server) => getTools(server)?.tools ?? [],
-    tool: (server, name) => getTools(server)?.byName.get(name),
-    withheld: (server) => getTools(server)?.withheld ?? [],
-    rejected: (server) => getTools(server)?.rejected ?? [],
-    accept: (server, tool, by, hash) => decide({ server, tool, by, hash, state: "accepted", at: now() }),
-    reject: (server, tool, by, hash) => decide({ server, tool, by, hash, state: "rejected", at: now() }),
-    async forget(server) {
+    tools: (server: string): readonly KnownTool[] => getTools(server)?.tools ?? [],
+    tool: (server: string, name: string): KnownTool | undefined => getTools(server)?.byName.get(name),
+    withheld: (server: string): readonly WithheldTool[] => getTools(server)?.withheld ?? [],
+    /** Rejected definitions that the server still offers. */
+    rejected: (server: string): readonly WithheldTool[] => getTools(server)?.rejected ?? [],
+    /** Accepts a definition, or all with `*`. `hash`: the one that the person saw. Throws `not_found`, `conflict`. */
+    accept: (server: string, tool: string, by: string, hash?: string) =>
+      decide({ server, tool, by, hash, state: "accepted", at: now() }),
+    /** Rejects a definition. It can be accepted later, by name. */
+    reject: (server: string, tool: string, by: string, hash?: string) =>
+      decide({ server, tool, by, hash, state: "rejected", at: now() }),
+    /** Deletes everything about a server: its next offer counts as the first. */
+    async forget(server: string): Promise<void> {
       await store.forget(server);
       drop(server);
     },
-    async refresh() {
+    /** Reads the changes of other processes. Cheap if there are none. */
+    async refresh(): Promise<void> {
       const had = new Map(records);
       const revisions = await store.revisions();
       for (const [server, revision] of revisions) {
@@ -226,7 +209,7 @@ export async function openManifestService(options: ManifestServiceOptions): Prom
       // Only old records: a server may have been stored since the revisions were read.
       for (const [server, record] of had) if (!revisions.has(server) && records.get(server) === record) drop(server);
     },
-    onChange(listener) {
+    onChange(listener: (server: string) => void): () => void {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },

@@ -8,11 +8,7 @@ export interface ServerManifest {
   readonly learnedAt: Date;
 }
 
-/**
- * - `accepted`: may be used; at most one per tool
- * - `withheld`: waits for a person
- * - `rejected`: refused by a person
- */
+/** `accepted`: may be used, one per tool. `withheld`: waits for a person. `rejected`: refused by a person. */
 export type PinState = "accepted" | "withheld" | "rejected";
 
 export interface DefinitionPin {
@@ -42,6 +38,8 @@ export interface ManifestChange {
   readonly drop: readonly string[];
 }
 
+type DecideChange = (record: ManifestRecord | undefined) => ManifestChange | undefined;
+
 export interface ManifestStore {
   all(): Promise<ReadonlyMap<string, ManifestRecord>>;
   read(server: string): Promise<ManifestRecord | undefined>;
@@ -52,10 +50,7 @@ export interface ManifestStore {
    * see a server first nor undo a decision unread. `decide` must be synchronous; if it returns undefined, nothing is
    * written. The first change of a server has a manifest. Resolves with the new record.
    */
-  change(
-    server: string,
-    decide: (record: ManifestRecord | undefined) => ManifestChange | undefined,
-  ): Promise<ManifestRecord | undefined>;
+  change(server: string, decide: DecideChange): Promise<ManifestRecord | undefined>;
   /** Deletes a record and returns whether it existed. */
   forget(server: string): Promise<boolean>;
 }

@@ -30,9 +30,8 @@ export interface ServerOffer {
 /** The fields that a model sees or that decide how a call is treated. Icons and `_meta` are neither. */
 export const PINNED_FIELDS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
 
-export function pickPinnedFields(tool: OfferedTool): JsonObject {
-  return omitUndefined(Object.fromEntries(PINNED_FIELDS.map((field) => [field, getOwn(tool, field)]))) as JsonObject;
-}
+export const pickPinnedFields = (tool: OfferedTool): JsonObject =>
+  omitUndefined(Object.fromEntries(PINNED_FIELDS.map((field) => [field, getOwn(tool, field)]))) as JsonObject;
 
 /** The hash that pins a definition. It ignores the order of keys. Nothing is normalized: every character counts. */
 export function hashDefinition(tool: OfferedTool): string {

@@ -1,36 +1,23 @@
-import { type Effect, hasSideEffects, type LoadingMode } from "../../core/action.ts";
+import { type Effect, hasSideEffects } from "../../core/action.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { matchesGlob } from "../../core/name-patterns.ts";
-import type { ServerSpec, ToolOverride } from "../server-spec.ts";
+import type { ServerSpec } from "../server-spec.ts";
 import type { OfferedTool } from "./offer.ts";
 
-export interface ToolTraits {
-  readonly effect: Effect;
-  readonly tags: readonly string[];
-  readonly idempotent: boolean;
-  /** Whether a person must agree to each call. Absent: not configured. */
-  readonly approval?: boolean;
-  readonly loading?: LoadingMode;
-  readonly arguments?: ToolOverride["arguments"];
-  readonly enabled: boolean;
-}
-
-/**
- * Combines a tool's annotations, if its server is trusted, with the last matching override of the configuration.
- * Missing, malformed or contradictory annotations count as the worst case.
- */
+/** Combines trusted annotations with the last matching override. Missing or malformed ones count as the worst. */
 export function resolveToolTraits(
   tool: Pick<OfferedTool, "name" | "annotations">,
   spec: Pick<ServerSpec, "trustAnnotations" | "tools">,
-): ToolTraits {
+) {
   const override = spec.tools.findLast(({ match }) => matchesGlob(match, tool.name));
   const hints = readHints(spec.trustAnnotations ? tool.annotations : undefined);
-  const effect = override?.effect ?? (hints.readOnly ? "read" : hints.openWorld ? "external" : "write");
+  const effect: Effect = override?.effect ?? (hints.readOnly ? "read" : hints.openWorld ? "external" : "write");
   const changes = hasSideEffects(effect);
   return {
     effect,
     tags: [...new Set([...(changes && hints.destructive ? ["destructive"] : []), ...(override?.tags ?? [])])],
     idempotent: !changes || hints.idempotent,
+    /** `approval`: whether a person must agree to each call. Absent: not configured. */
     ...omitUndefined({ approval: override?.approval, loading: override?.loading, arguments: override?.arguments }),
     enabled: override?.enabled ?? true,
   };

@@ -12,9 +12,7 @@ import { type ServerInstaller, serverNotFoundError } from "./server-installer.ts
 import { MCP_CATEGORY } from "./tool-actions.ts";
 
 /** The person behind a call if known, for the ledger. */
-function identifyCaller({ person, user, actor }: Caller): string {
-  return person ?? user?.id ?? actor;
-}
+const identifyCaller = ({ person, user, actor }: Caller): string => person ?? user?.id ?? actor;
 
 export function createDropServerAction(installer: ServerInstaller, servers: ServerCatalog): Action {
   return defineAction(MCP_CATEGORY, {
@@ -53,11 +51,9 @@ export function createSearchRegistryAction({ registry }: ServerInstaller): Actio
   });
 }
 
-const name = z.string().optional().describe("Its name here. Default: made from its own name.");
-const expect = z
-  .string()
-  .optional()
-  .describe("The hash of the plan that a person agreed to. Any other plan is refused.");
+const text = (description: string) => z.string().optional().describe(description);
+const name = text("Its name here. Default: made from its own name.");
+const expect = text("The hash of the plan that a person agreed to. Any other plan is refused.");
 const references = `Secrets only as \${secret:NAME} or \${env:NAME}.`;
 const env = z.record(z.string(), z.string()).default({}).describe(`Its variables. ${references}`);
 const args = z.array(z.string()).default([]).describe("Its arguments. No shell interprets them.");
@@ -66,10 +62,7 @@ const registrySchema = z.strictObject({
   server_id: z.string().min(1).describe("The id in the registry: `io.github.owner/name`."),
   version: z.string().optional(),
   name,
-  choose: z
-    .string()
-    .optional()
-    .describe("Which of its packages or addresses to use if it has several: npm, oci, remote."),
+  choose: text("Which of its packages or addresses to use if it has several: npm, oci, remote."),
   inputs: z.record(z.string(), z.string()).default({}).describe(`Values for its inputs. ${references}`),
   expect,
 });
@@ -124,18 +117,17 @@ export function createInstallActions(installer: ServerInstaller): readonly Actio
   ];
 }
 
+interface InstallActionFields<Schema extends z.ZodType> {
+  readonly entry: string;
+  readonly description: string;
+  readonly input: Schema;
+  readonly examples: readonly { readonly args: JsonObject }[];
+  request(args: z.output<Schema>): InstallPlanRequest;
+}
+
 function createInstallAction<Schema extends z.ZodType<{ readonly expect?: string | undefined }>>(
   installer: ServerInstaller,
-  {
-    request,
-    ...fields
-  }: {
-    readonly entry: string;
-    readonly description: string;
-    readonly input: Schema;
-    readonly examples: readonly { readonly args: JsonObject }[];
-    request(args: z.output<Schema>): InstallPlanRequest;
-  },
+  { request, ...fields }: InstallActionFields<Schema>,
 ): Action {
   return defineAction(MCP_CATEGORY, {
     ...fields,
@@ -166,9 +158,7 @@ function formatPlanFacts({ name, command, hosts, missing }: InstallPlan): string
     `install the MCP server ${name}`,
     `runs: ${command}`,
     ...(hosts.length === 0 ? [] : [`reaches: ${hosts.join(", ")}`]),
-    ...missing.map(
-      ({ key, description }) => `needs: ${key}${description === undefined ? "" : `: ${toOneLine(description)}`}`,
-    ),
+    ...missing.map(({ key, description: what }) => `needs: ${key}${what === undefined ? "" : `: ${toOneLine(what)}`}`),
   ];
   return lines.map((line) => `${line}\n`).join("");
 }

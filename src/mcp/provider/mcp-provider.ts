@@ -34,9 +34,7 @@ export function createMcpProvider(options: CatalogOptions & { readonly install: 
   ];
   return {
     category: MCP_CATEGORY,
-    capability: install
-      ? "Use the tools of MCP servers, and find, install or remove servers."
-      : "Use the tools of MCP servers.",
+    capability: `Use the tools of MCP servers${install ? ", and find, install or remove servers" : ""}.`,
     list() {
       const names = servers.names();
       const actions = install ? [...using, ...managing] : names.length > 0 ? using : [];
@@ -45,15 +43,10 @@ export function createMcpProvider(options: CatalogOptions & { readonly install: 
   };
 }
 
-/** The actions of the configured servers, rebuilt when something about a server has changed. */
-export interface ServerCatalog {
-  names(): readonly string[];
-  actions(server: string): readonly Action[];
-  /** The entry of `mcp__list_servers`, without the number of tools if they are unknown. */
-  summarize(server: string, visibleTools: number): JsonObject;
-}
+export type ServerCatalog = ReturnType<typeof createServerCatalog>;
 
-function createServerCatalog(access: CatalogOptions): ServerCatalog {
+/** The actions of the configured servers, rebuilt when something about a server has changed. */
+function createServerCatalog(access: CatalogOptions) {
   const { manifests, hub, installer } = access;
   const cache = new Map<string, { readonly from: readonly unknown[]; readonly actions: readonly Action[] }>();
 
@@ -64,13 +57,10 @@ function createServerCatalog(access: CatalogOptions): ServerCatalog {
     const cached = cache.get(spec.name);
     if (cached?.from.length === from.length && from.every((part, at) => part === cached.from[at]))
       return cached.actions;
-    const actions =
-      offer === undefined
-        ? [createConnectAction(access, spec)]
-        : [
-            ...tools.flatMap((tool) => createToolAction(access, spec, tool) ?? []),
-            ...createServerActions(access, spec, offer),
-          ];
+    const toolActions = tools.flatMap((tool) => createToolAction(access, spec, tool) ?? []);
+    const actions = offer
+      ? [...toolActions, ...createServerActions(access, spec, offer)]
+      : [createConnectAction(access, spec)];
     cache.set(spec.name, { from, actions });
     return actions;
   }
@@ -78,11 +68,12 @@ function createServerCatalog(access: CatalogOptions): ServerCatalog {
   const find = (server: string) => installer.specs().find(({ name }) => name === server);
   return {
     names: () => installer.specs().map(({ name }) => name),
-    actions(server) {
+    actions(server: string): readonly Action[] {
       const spec = find(server);
       return spec === undefined ? [] : getActions(spec);
     },
-    summarize(name, visibleTools) {
+    /** The entry of `mcp__list_servers`, without the number of tools if they are unknown. */
+    summarize(name: string, visibleTools: number): JsonObject {
       const { state } = hub.status(name);
       const isKnown = manifests.offer(name) !== undefined;
       return toErrorDetails({

@@ -3,18 +3,13 @@ import type { Provider } from "../../catalog/define-action.ts";
 import { type ConnectionStatus, createHub, type Hub, type HubOptions } from "../hub/hub.ts";
 import { readServerLog } from "../hub/server-log.ts";
 import { createProblemRecorder, type ServerProblem } from "../hub/server-problems.ts";
-import { type ProcessStore, readStartTime, type StartedProcess, stopProcesses } from "../hub/server-processes.ts";
+import { type ProcessStore, readStartTime, stopProcesses } from "../hub/server-processes.ts";
 import type { ServerEvent } from "../hub/supervisor.ts";
 import { type ManifestEvent, type ManifestService, openManifestService } from "../manifests/manifest-service.ts";
 import type { ManifestStore } from "../manifests/manifest-store.ts";
 import { fingerprintServer, type ServerSpec } from "../server-spec.ts";
 import { createMcpProvider } from "./mcp-provider.ts";
-import {
-  createServerInstaller,
-  type InstallerEvent,
-  type ServerInstaller,
-  type ServerInstallerOptions,
-} from "./server-installer.ts";
+import { createServerInstaller, type InstallerEvent, type ServerInstallerOptions } from "./server-installer.ts";
 
 export type McpServersEvent = ServerEvent | ManifestEvent | InstallerEvent;
 
@@ -30,11 +25,7 @@ export interface McpServersOptions
   readonly onProblem: (problem: string) => void;
 }
 
-/**
- * - `configured`: its tools are unknown
- * - `known`: its tools are known from an earlier connection; it is not running
- * - `called`: started, and calls were sent to it
- */
+/** `configured`: tools unknown. `known`: tools known, not running. `called`: started, and calls were sent. */
 export type ServerState = "configured" | "known" | "starting" | "started" | "called" | "needs_login" | "failed";
 
 export interface ServerView {
@@ -45,24 +36,10 @@ export interface ServerView {
   readonly connection: ConnectionStatus;
 }
 
-/** The configured MCP servers. Their tools are the actions of `provider`. */
-export interface McpServers {
-  readonly provider: Provider;
-  readonly hub: Hub;
-  readonly manifests: ManifestService;
-  readonly installer: ServerInstaller;
-  list(): readonly ServerView[];
-  /** Like `list`, with the recorded processes and problems of other processes. */
-  listWithRecords(): Promise<readonly ServerView[]>;
-  /** The newest stderr lines of a server, from any process that ran it. */
-  logs(server: string, lines: number): Promise<readonly string[]>;
-  /** Ends the processes of some servers, or of all, that any process on this machine started. */
-  stopProcesses(servers: readonly string[]): Promise<readonly Pick<StartedProcess, "server" | "pid">[]>;
-  configure(specs: readonly ServerSpec[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type McpServers = Awaited<ReturnType<typeof openMcpServers>>;
 
-export async function openMcpServers(specs: readonly ServerSpec[], options: McpServersOptions): Promise<McpServers> {
+/** The configured MCP servers. Their tools are the actions of `provider`. */
+export async function openMcpServers(specs: readonly ServerSpec[], options: McpServersOptions) {
   const { runtime, note, onProblem, problems, processes, processFacts, logFolder } = options;
   let current = specs;
   const listeners = new Set<() => void>();
@@ -70,7 +47,7 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
     for (const listener of listeners) listener();
   };
   const manifests = await openManifestService({ store: options.manifests, now: runtime.now, note, onProblem });
-  const hub = createHub({
+  const hub: Hub = createHub({
     ...options,
     onOffer: (spec, offer) => manifests.learn(spec, offer),
     getKnownEra: (server) => manifests.offer(server)?.era,
@@ -91,6 +68,11 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
     }),
   ];
 
+  const login: Hub["login"] = async (server, show, signal) => {
+    await hub.login(server, show, signal);
+    await recorder.clear(server);
+  };
+
   async function close(): Promise<void> {
     for (const unsubscribe of subscriptions) unsubscribe();
     await hub.close();
@@ -104,42 +86,33 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
     notifyListeners();
   }
 
-  const list = () => current.map((spec) => toServerView(spec, hub, manifests));
-  const installer = createServerInstaller({
-    ...options,
-    hub,
-    manifests,
-    problems: { ...problems, clear: recorder.clear },
-    specs: () => current,
-    configure,
-  });
+  const list = (): readonly ServerView[] => current.map((spec) => toServerView(spec, hub, manifests));
+  const recorded = { problems: { ...problems, clear: recorder.clear }, specs: () => current };
+  const installer = createServerInstaller({ ...options, hub, manifests, ...recorded, configure });
   const provider = createMcpProvider({ ...options, hub, manifests, installer });
   await configure(specs);
 
   return {
     provider: {
       ...provider,
-      watch(onChange) {
+      watch(onChange: () => void) {
         listeners.add(onChange);
         return () => listeners.delete(onChange);
       },
       close,
-    },
-    hub: {
-      ...hub,
-      async login(server, show, signal) {
-        await hub.login(server, show, signal);
-        await recorder.clear(server);
-      },
-    },
+    } satisfies Provider,
+    hub: { ...hub, login },
     manifests,
     installer,
     configure,
-    logs: async (server, lines) =>
+    /** The newest stderr lines of a server, from any process that ran it. */
+    logs: async (server: string, lines: number) =>
       logFolder === undefined ? [] : readServerLog(join(logFolder, `${server}.log`), lines),
-    stopProcesses: (names) => stopProcesses(names, processes, processFacts),
+    /** Ends the processes of some servers, or of all, that any process on this machine started. */
+    stopProcesses: (names: readonly string[]) => stopProcesses(names, processes, processFacts),
     list,
-    async listWithRecords() {
+    /** Like `list`, with the recorded processes and problems of other processes. */
+    async listWithRecords(): Promise<readonly ServerView[]> {
       const [recorded, known] = await Promise.all([options.recorded(), problems.all()]);
       const here = recorded.filter(({ host }) => host === processFacts.host);
       const times = await Promise.all(here.map(({ pid }) => readStartTime(pid)));

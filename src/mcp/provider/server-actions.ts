@@ -28,55 +28,37 @@ export function createServerActions(access: ServerAccess, spec: ServerSpec, offe
     method: string,
     description: string,
     input: z.ZodObject,
-    read: (result: JsonObject) => unknown = (result) => result,
+    read = (got: JsonObject): unknown => got,
   ) =>
     create(method, description, input, async (params, context) =>
       read(await sendRequest(access, spec, { method, params }, context)),
     );
   const none = z.strictObject({});
   const uri = z.strictObject({ uri: z.string().min(1) });
-  const what = "files, records and other things to read, and the templates of their URIs";
-  return [
-    ...(resources === undefined
-      ? []
-      : [
-          create("resources/list", `List the resources of ${name}: ${what}.`, none, () => {
-            return { resources: offer.resources, resourceTemplates: offer.resourceTemplates };
-          }),
-          createSending("resources/read", `Read a resource of ${name} by its URI.`, uri, readResourceResult),
-        ]),
-    ...(canSubscribe
-      ? [
-          createSending("resources/subscribe", `Subscribe to changes of a resource of ${name}.`, uri),
-          createSending("resources/unsubscribe", `Unsubscribe from changes of a resource of ${name}.`, uri),
-        ]
-      : []),
-    ...(prompts === undefined
-      ? []
-      : [
-          create("prompts/list", `List the prepared prompts of ${name} and their arguments.`, none, () => {
-            return { prompts: offer.prompts };
-          }),
-          createSending(
-            "prompts/get",
-            `Get a prepared prompt of ${name}, filled in.`,
-            z.strictObject({ name: z.string().min(1), arguments: z.record(z.string(), z.string()).optional() }),
-            readPromptResult,
-          ),
-        ]),
-    ...(completions === undefined
-      ? []
-      : [
-          createSending(
-            "completion/complete",
-            `Ask ${name} which values an argument of a prompt or of a resource's URI may have.`,
-            z.looseObject({
-              ref: z.looseObject({ type: z.string() }),
-              argument: z.looseObject({ name: z.string(), value: z.string() }),
-            }),
-          ),
-        ]),
-  ];
+  const actions: Action[] = [];
+  if (resources !== undefined) {
+    const what = "files, records and other things to read, and the templates of their URIs";
+    const list = () => ({ resources: offer.resources, resourceTemplates: offer.resourceTemplates });
+    actions.push(create("resources/list", `List the resources of ${name}: ${what}.`, none, list));
+    actions.push(createSending("resources/read", `Read a resource of ${name} by its URI.`, uri, readResourceResult));
+  }
+  if (canSubscribe) {
+    actions.push(createSending("resources/subscribe", `Subscribe to changes of a resource of ${name}.`, uri));
+    actions.push(createSending("resources/unsubscribe", `Unsubscribe from changes of a resource of ${name}.`, uri));
+  }
+  if (prompts !== undefined) {
+    const list = () => ({ prompts: offer.prompts });
+    actions.push(create("prompts/list", `List the prepared prompts of ${name} and their arguments.`, none, list));
+    const input = z.strictObject({ name: z.string().min(1), arguments: z.record(z.string(), z.string()).optional() });
+    actions.push(createSending("prompts/get", `Get a prepared prompt of ${name}, filled in.`, input, readPromptResult));
+  }
+  if (completions !== undefined) {
+    const argument = z.looseObject({ name: z.string(), value: z.string() });
+    const input = z.looseObject({ ref: z.looseObject({ type: z.string() }), argument });
+    const description = `Ask ${name} which values an argument of a prompt or of a resource's URI may have.`;
+    actions.push(createSending("completion/complete", description, input));
+  }
+  return actions;
 }
 
 /** The only action of a server whose tools are unknown. */

@@ -1,4 +1,5 @@
 import { getErrorMessage, QmError } from "../../core/errors.ts";
+import type { UnstampedEvent } from "../../core/events.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Hub } from "../hub/hub.ts";
@@ -33,18 +34,13 @@ export interface ServerInstaller {
   /** Starts the server once, and saves it if it works or needs a login. Throws `server_failed`, `conflict`. */
   install(plan: InstallPlan, by: string, signal?: AbortSignal): Promise<InstalledServer>;
   /** Removes a server, also a disabled one. Throws `not_found`. */
-  drop(
-    server: string,
-    by: string,
-    options: { readonly clearSecrets: boolean },
-  ): Promise<{ readonly server: string; readonly secrets: readonly string[] }>;
+  drop(server: string, by: string, options: { clearSecrets: boolean }): Promise<{ server: string; secrets: string[] }>;
 }
 
 /** The same message whether the server is hidden from the caller or does not exist. */
 export function serverNotFoundError(server: string): QmError {
-  return new QmError("not_found", `there is no MCP server ${JSON.stringify(server)}`, {
-    hint: "List the servers with mcp__list_servers.",
-  });
+  const hint = "List the servers with mcp__list_servers.";
+  return new QmError("not_found", `there is no MCP server ${JSON.stringify(server)}`, { hint });
 }
 
 export interface ServerConfigWriter {
@@ -55,17 +51,7 @@ export interface ServerConfigWriter {
   parseEntry(name: string, entry: JsonObject): ServerSpec;
 }
 
-export type InstallerEvent =
-  | {
-      readonly type: "server.added";
-      readonly data: {
-        readonly server: string;
-        readonly launch: string;
-        readonly source?: string;
-        readonly by: string;
-      };
-    }
-  | { readonly type: "server.removed"; readonly data: { readonly server: string; readonly by: string } };
+export type InstallerEvent = UnstampedEvent<"server.added" | "server.removed">;
 
 export interface ServerInstallerOptions {
   readonly hub: Pick<Hub, "probe">;
@@ -91,10 +77,10 @@ export function createServerInstaller(options: ServerInstallerOptions): ServerIn
     plan: plans,
     async install(plan, by, signal) {
       const { name, command, version, source } = plan;
-      if (specs().some((spec) => spec.name === name))
-        throw new QmError("conflict", `there is a server ${name} already`, {
-          hint: "Choose another name for it, as with `qm servers add --name`.",
-        });
+      if (specs().some((spec) => spec.name === name)) {
+        const hint = "Choose another name for it, as with `qm servers add --name`.";
+        throw new QmError("conflict", `there is a server ${name} already`, { hint });
+      }
       const entry = toConfigEntry(plan);
       const spec = writer.parseEntry(name, entry);
       if (plan.files !== undefined) await unpack(plan.files, signal);
@@ -163,8 +149,7 @@ function partialRemovalError(server: string, cause: unknown): QmError {
 }
 
 function toConfigEntry({ launch, version, source, description }: InstallPlan): JsonObject {
-  const unlessEmpty = <T extends object>(value: T): T | undefined =>
-    Object.keys(value).length === 0 ? undefined : value;
+  const unlessEmpty = <T extends object>(value: T) => (Object.keys(value).length === 0 ? undefined : value);
   const fields =
     launch.kind === "stdio"
       ? { command: launch.command, args: unlessEmpty(launch.args), env: unlessEmpty(launch.env), cwd: launch.cwd }

@@ -6,7 +6,7 @@ import { type ContentBlock, formatContent, WithContent } from "../../core/handle
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName, quoteName, SEPARATOR } from "../../core/names.ts";
 import type { ArgumentForms } from "../../core/normalize-arguments.ts";
-import type { ConnectionState, Hub } from "../hub/hub.ts";
+import type { Hub, ServerRequest } from "../hub/hub.ts";
 import type { KnownTool } from "../manifests/known-tools.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import { resolveToolTraits } from "../manifests/tool-traits.ts";
@@ -16,24 +16,14 @@ const MAX_NAME_LENGTH = 200;
 // A slash marks actions that are not tools, such as `resources/read`. MCP does not allow it in names of tools.
 const REFUSED_CHARACTERS = /[^\p{L}\p{N}\p{M}_.:@+~-]/gu;
 
-/**
- * The entry name of a server's tool: the server's name and the tool's. A tool name that is too long or has invalid
- * characters is cut and gets a hash of the whole name, so that two tools never share an entry.
- */
+/** The entry name of a server's tool. A long or invalid tool name is cut and gets a hash, so that entries stay unique. */
 export function toToolEntry(server: string, tool: string): string {
-  const fits =
-    tool.length <= MAX_NAME_LENGTH &&
-    tool !== "" &&
-    tool.search(REFUSED_CHARACTERS) < 0 &&
-    tool.normalize("NFC") === tool;
-  if (fits) return `${server}${SEPARATOR}${tool}`;
   const plain = tool.normalize("NFC").replace(REFUSED_CHARACTERS, "_").slice(0, MAX_NAME_LENGTH);
+  if (plain === tool && tool !== "") return toMethodEntry(server, tool);
   return `${server}${SEPARATOR}${plain}-${hash("sha256", tool, "hex").slice(0, 12)}`;
 }
 
-export function toMethodEntry(server: string, method: string): string {
-  return `${server}${SEPARATOR}${method}`;
-}
+export const toMethodEntry = (server: string, method: string): string => `${server}${SEPARATOR}${method}`;
 
 function createArgumentForms(declared: NonNullable<ToolOverride["arguments"]>, launch: Launch): ArgumentForms {
   const folder = launch.kind === "stdio" ? launch.cwd : undefined;
@@ -59,10 +49,7 @@ const ERROR_TEXT_LIMIT = 600;
 /** A field of an object costs far more than an item of a list. */
 const FIELD_LIMIT = 20_000;
 
-/**
- * Converts a tool's result: the structured content as data if there is one, else its text. Throws `action_failed` with
- * the tool's text if the result is an error.
- */
+/** A tool's structured content, else its text. Throws `action_failed` with the text if the result is an error. */
 export function readToolResult(tool: string, result: JsonObject): unknown {
   const blocks = readBlocks(result.content);
   const meta = isRecord(result._meta) ? { meta: result._meta as JsonObject } : {};
@@ -72,9 +59,8 @@ export function readToolResult(tool: string, result: JsonObject): unknown {
     throw new QmError("action_failed", `${tool} failed: ${said}`, { content: { blocks, ...meta } });
   }
   if (isWide(structuredContent)) {
-    throw new QmError("action_failed", `${tool} returned an object with more than ${FIELD_LIMIT} fields`, {
-      hint: "Ask for less at once.",
-    });
+    const message = `${tool} returned an object with more than ${FIELD_LIMIT} fields`;
+    throw new QmError("action_failed", message, { hint: "Ask for less at once." });
   }
   if (structuredContent !== undefined) return new WithContent(structuredContent, { blocks, structured: true, ...meta });
   const texts = blocks.map(readPlainText);
@@ -130,7 +116,6 @@ export function createToolAction(access: ServerAccess, spec: ServerSpec, known: 
   const { effect, tags, idempotent, approval, loading, arguments: forms } = traits;
   const { name: tool, title, description, inputSchema, outputSchema } = definition;
   const entry = toToolEntry(spec.name, tool);
-  const marks = known.marks.length > 0 ? ["suspect"] : [];
   return Object.freeze({
     name: actionName(MCP_CATEGORY, entry),
     category: MCP_CATEGORY,
@@ -138,7 +123,7 @@ export function createToolAction(access: ServerAccess, spec: ServerSpec, known: 
     description: description || title || `${tool} of ${spec.name}. The server gives no description.`,
     inputSchema,
     effect,
-    tags: [...new Set([...tags, ...marks])],
+    tags: [...new Set([...tags, ...(known.marks.length > 0 ? ["suspect"] : [])])],
     aliases: [entry, `${spec.name}.${tool}`, `${spec.name}/${tool}`],
     examples: [],
     scope: "generalist",
@@ -158,13 +143,7 @@ export function createToolAction(access: ServerAccess, spec: ServerSpec, known: 
   } satisfies Action);
 }
 
-async function callTool(
-  access: ServerAccess,
-  spec: ServerSpec,
-  tool: string,
-  args: JsonObject,
-  context: CallContext,
-): Promise<unknown> {
+async function callTool(access: ServerAccess, spec: ServerSpec, tool: string, args: JsonObject, context: CallContext) {
   // Checked before the server is started, and again when its current offer is known.
   const usable = () => requireUsable(access, spec.name, tool);
   await usable();
@@ -173,28 +152,21 @@ async function callTool(
 }
 
 export async function sendRequest(
-  access: ServerAccess,
-  spec: ServerSpec,
-  request: { readonly method: string; readonly params: JsonObject },
+  { hub }: ServerAccess,
+  { name }: ServerSpec,
+  request: ServerRequest,
   { signal, dialogue, trace, untimed }: CallContext,
   before?: () => Promise<void>,
 ): Promise<JsonObject> {
   // The start has its own time limit and does not count as time of the call.
-  await untimed(() => access.hub.connect(spec.name, signal));
-  return access.hub.request(spec.name, request, { signal, dialogue, before, trace });
+  await untimed(() => hub.connect(name, signal));
+  return hub.request(name, request, { signal, dialogue, before, trace });
 }
-
-const readinessByState: Readonly<Record<ConnectionState, Readiness>> = {
-  idle: "not_started",
-  starting: "not_started",
-  ready: "ready",
-  needs_login: "needs_login",
-  failed: "unavailable",
-};
 
 export function getReadiness({ hub }: ServerAccess, server: string): Readiness {
   try {
-    return readinessByState[hub.status(server).state];
+    const { state } = hub.status(server);
+    return state === "idle" || state === "starting" ? "not_started" : state === "failed" ? "unavailable" : state;
   } catch {
     // The server was removed since the action was listed.
     return "unavailable";

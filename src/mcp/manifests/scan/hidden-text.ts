@@ -90,9 +90,8 @@ function isExpected(text: string, character: string, at: number): boolean {
   return SELECTOR.test(character) && (before > 0x7f || after === KEYCAP) && !SELECTOR.test(after);
 }
 
-function isInsideWord(text: string, at: number): boolean {
-  return !CONTROL.test(text[at] ?? "") && LETTER.test(text[at - 1] ?? "") && LETTER.test(text[at + 1] ?? "");
-}
+const isInsideWord = (text: string, at: number): boolean =>
+  !CONTROL.test(text[at] ?? "") && LETTER.test(text[at - 1] ?? "") && LETTER.test(text[at + 1] ?? "");
 
 function scanDisguised(text: string, isName: boolean): TextFinding | undefined {
   const kind = "disguised_letters";

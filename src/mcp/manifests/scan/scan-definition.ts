@@ -22,10 +22,7 @@ const MAX_LENGTH = 256 * 1024;
 const EXCERPT_LENGTH = 120;
 const MAX_FINDINGS = 20;
 
-/**
- * Looks for signs that a definition was written to mislead a model: each kind once per place, serious ones first. Takes
- * time linear in the length of the definition.
- */
+/** Finds signs of a definition that misleads models: each kind once per place, serious first. Takes linear time. */
 export function scanDefinition(tool: OfferedTool, names: OfferedNames): readonly ScanFinding[] {
   const findings = collectTexts(tool).flatMap((text) => scanText(text, names));
   return [...findings.filter(isSerious), ...findings.filter((each) => !isSerious(each))].slice(0, MAX_FINDINGS);
@@ -97,6 +94,4 @@ function toScanFinding({ kind, severity, from, to }: TextFinding, where: string,
   return { kind, severity, where, excerpt: clip(toVisibleLine(excerpt).trim(), EXCERPT_LENGTH) };
 }
 
-function isSerious({ severity }: { readonly severity: FindingSeverity }): boolean {
-  return severity === "serious";
-}
+const isSerious = ({ severity }: { readonly severity: FindingSeverity }): boolean => severity === "serious";

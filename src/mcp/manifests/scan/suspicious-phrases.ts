@@ -1,10 +1,7 @@
 import type { FindingKind, FindingSeverity, TextFinding } from "./finding.ts";
 import { foldForScan, replaceLeetDigits, type ScannedWord } from "./text-words.ts";
 
-interface PhraseStep {
-  readonly words: ReadonlySet<string>;
-  readonly gap: number;
-}
+type PhraseStep = { readonly words: ReadonlySet<string>; readonly gap: number };
 
 interface CompiledPhrase {
   readonly kind: FindingKind;

@@ -35,10 +35,7 @@ function findPathIndex(text: string, path: string): number {
 
 const MAX_LINK_LENGTH = 500;
 
-/**
- * Finds Markdown images. If the URL has a placeholder, a client that shows the image sends the filled-in data to a
- * stranger. A definition has no other reason to contain an image.
- */
+/** Finds Markdown images. A client that shows one with a placeholder in its URL sends the data to a stranger. */
 export function findImageLinks(text: string): readonly TextFinding[] {
   const from = text.indexOf("![");
   const open = from < 0 ? -1 : text.indexOf("](http", from);
@@ -50,7 +47,6 @@ export function findImageLinks(text: string): readonly TextFinding[] {
 
 // Every marker contains one of these characters, and hardly any other text does.
 const PROMISING = /[<[|:#\P{ASCII}]/u;
-
 let folded: readonly { kind: FindingKind; severity: FindingSeverity; markers: readonly string[] }[] | undefined;
 
 /** Finds literal markers in a folded text, at most one of each group. */

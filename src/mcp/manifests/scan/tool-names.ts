@@ -1,21 +1,17 @@
 import type { TextFinding } from "./finding.ts";
 import { foldForScan, replaceLeetDigits, type ScannedWord } from "./text-words.ts";
 
-export interface OfferedNames {
-  isOwn(name: string): boolean;
-  isOthers(name: string): boolean;
-  /** Whether it reads like the name of another server's tool but has other characters. */
-  resembles(name: string): boolean;
-}
+export type OfferedNames = ReturnType<typeof createOfferedNames>;
 
-export function createOfferedNames(own: Iterable<string>, others: Iterable<string>): OfferedNames {
+export function createOfferedNames(own: Iterable<string>, others: Iterable<string>) {
   const ownNames = new Set(own);
   const otherNames = new Set(others);
   const keys = new Set(Array.from(otherNames, toComparableName));
   return {
-    isOwn: (name) => ownNames.has(name),
-    isOthers: (name) => otherNames.has(name),
-    resembles: (name) => toComparableName(name) !== name.toLowerCase() && keys.has(toComparableName(name)),
+    isOwn: (name: string) => ownNames.has(name),
+    isOthers: (name: string) => otherNames.has(name),
+    /** Whether it reads like the name of another server's tool but has other characters. */
+    resembles: (name: string) => toComparableName(name) !== name.toLowerCase() && keys.has(toComparableName(name)),
   };
 }
 
@@ -41,6 +37,4 @@ export function findShadowing(name: string, around: OfferedNames): readonly Text
   return severity === undefined ? [] : [{ kind: "shadowing", severity, from: 0, to: name.length }];
 }
 
-function toComparableName(name: string): string {
-  return foldForScan(name).replace(/[^_\-./]+/gu, replaceLeetDigits);
-}
+const toComparableName = (name: string): string => foldForScan(name).replace(/[^_\-./]+/gu, replaceLeetDigits);
