@@ -82,7 +82,7 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
 
 const VIEW_LIMIT = 128;
 
-interface Views {
+export interface Views {
   /** The caller's actions and `live`. Throws `unknown_actor`, and `invalid_arguments` for the system's session. */
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
   explain(policy: Policy, caller: Caller, name: string): Explanation;

@@ -1,15 +1,15 @@
 import { z } from "zod";
 import type { AskPerson } from "../approval/approval.ts";
 import type { Provider } from "../catalog/define-action.ts";
+import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
+import { listOptionKeys } from "../config/file-keys.ts";
 import {
   approvalOptions,
   categoryApprovalOptions,
   infospaceOptions,
   limitOptions,
   valueLimit,
-} from "../config/calls-schema.ts";
-import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
-import { listOptionKeys } from "../config/file-keys.ts";
+} from "../config/limits-schema.ts";
 import { actorOptions, budgetOptions, policyRuleOptions, toolPolicyOptions } from "../config/policy-schema.ts";
 import type { Options } from "../config/schema-values.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";

@@ -1,7 +1,7 @@
 import { canonicalJson, getOwn } from "../core/json.ts";
 import type { Config } from "./schema.ts";
 
-/** What the new configuration newly allows. Lists every changed condition: they cannot be compared in general. */
+/** Lists what the new configuration newly allows, and every changed condition: they cannot be compared in general. */
 export function findLooserSettings(before: Config, after: Config): readonly string[] {
   return [
     ...comparePolicy(before.policy, after.policy),

@@ -283,11 +283,12 @@ describe("a bad configuration", () => {
   test("is rejected quickly and briefly when it has very many problems", () => {
     const keys = Array.from({ length: 60_000 }, (_, n) => `k${n}: "\${env:NOPE}"\n`).join("");
     const items = `policy: { denied: [${"5,".repeat(200_000)}] }`;
-    const started = performance.now();
+    const started = process.cpuUsage();
 
     for (const text of [keys, items]) expect(errorOf(text, { env: {} }).message.length).toBeLessThan(5000);
 
-    expect(performance.now() - started).toBeLessThan(20_000);
+    // Processor time: a busy machine does not fail it.
+    expect(process.cpuUsage(started).user / 1000).toBeLessThan(20_000);
   });
 });
 

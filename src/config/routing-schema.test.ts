@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { routingSchema } from "./calls-schema.ts";
 import { parseFileValue } from "./file-keys.ts";
+import { routingSchema } from "./limits-schema.ts";
 import { toFileJsonSchema } from "./testing.ts";
 
 function problemsOf(value: unknown): readonly string[] {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
-import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./calls-schema.ts";
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
+import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { actorsSchema, policySchema } from "./policy-schema.ts";
 import { flag, list, type Options, REFERENCE_FORMS, referenceText, secretReference, text } from "./schema-values.ts";

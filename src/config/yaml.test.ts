@@ -94,11 +94,12 @@ describe("a large file", () => {
   ])("of %s is answered soon", (_what, piece) => {
     let text = "";
     for (let n = 0; text.length < 400_000; n++) text += typeof piece === "string" ? piece : piece(n);
-    const started = performance.now();
+    const started = process.cpuUsage();
 
     read(text);
 
-    expect(performance.now() - started).toBeLessThan(20_000);
+    // Processor time: a busy machine does not fail it.
+    expect(process.cpuUsage(started).user / 1000).toBeLessThan(20_000);
   });
 
   test("is read up to a million bytes and rejected above", () => {

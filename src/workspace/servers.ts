@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
 import { CONFIG_FILE } from "../config/config-file.ts";
 import { addConfiguredServers, removeConfiguredServer } from "../config/edit-servers.ts";
@@ -8,10 +8,6 @@ import type { Environment } from "../config/references.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Tracer } from "../core/tracing.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
-import { unpackBundle } from "../mcp/install/bundle.ts";
-import { createGitLsRemote } from "../mcp/install/github.ts";
-import { createInstallPlanner } from "../mcp/install/install-planner.ts";
-import { createServerRegistry } from "../mcp/install/server-registry.ts";
 import { type McpServers, type McpServersEvent, openMcpServers } from "../mcp/provider/mcp-servers.ts";
 import type { ServerConfigWriter } from "../mcp/provider/server-installer.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
@@ -43,8 +39,12 @@ export async function openWorkspaceServers(
   const path = isReadOnly && !existsSync(storePath) ? ":memory:" : storePath;
   const store = await openSqliteStore(path, { now: runtime.now });
   const { manifests, problems, processes } = store;
-  const registry = createServerRegistry({ url, fetch, store: store.registry, now: runtime.now });
-  const services = { runtime, tracer, secrets, registry, manifests, problems, note, onProblem };
+  const bundleFolder = getBundleFolder(storePath);
+  const installOptions = { url, store: store.registry, now: runtime.now, env, secrets, bundleFolder };
+  let installing: ReturnType<typeof loadInstall> | undefined;
+  const loadInstall = async () => (await import("./install.ts")).createInstallServices(installOptions);
+  const openInstall = () => (installing ??= loadInstall());
+  const services = { runtime, tracer, secrets, manifests, problems, note, onProblem };
   const opening = openMcpServers(toServerSpecs(loaded.config, loaded.folder), {
     ...services,
     install,
@@ -52,18 +52,9 @@ export async function openWorkspaceServers(
     processes: isReadOnly ? emptyProcessStore : processes,
     processFacts: systemProcess,
     recorded: processes.all,
-    plans: createInstallPlanner({
-      registry,
-      fetch,
-      npmUrl: env.npm_config_registry,
-      lsRemote: createGitLsRemote(env),
-      bundleFolder: getBundleFolder(storePath),
-      hasCommand: (command) => isOnPath(command, env),
-      platform: process.platform,
-      home: env.HOME ?? env.USERPROFILE,
-      secretNames: secrets.names,
-    }),
-    unpack: (file, signal) => unpackBundle(file, { fetch, registry: registry.url }, signal),
+    registry: { search: async (text, query) => (await openInstall()).registry.search(text, query) },
+    plans: async (request, signal) => (await openInstall()).plan(request, signal),
+    unpack: async (file, signal) => (await openInstall()).unpack(file, signal),
     writer: createServerWriter(loaded, cwd, runtime),
     environment: env,
     fill: createReferenceFiller(env, storePath),
@@ -85,11 +76,6 @@ export async function openWorkspaceServers(
 
 /** Lets a read-only workspace leave the processes of others alone. */
 const emptyProcessStore: ProcessStore = { add: async () => {}, remove: async () => {}, all: async () => [] };
-
-function isOnPath(command: string, { PATH = "" }: Environment): boolean {
-  const endings = process.platform === "win32" ? [".exe", ".cmd", ".bat", ""] : [""];
-  return PATH.split(delimiter).some((folder) => endings.some((ending) => existsSync(join(folder, command + ending))));
-}
 
 function createServerWriter({ path, folder }: LoadedConfig, cwd: string, runtime: Runtime): ServerConfigWriter {
   const file = path ?? resolve(cwd, CONFIG_FILE);

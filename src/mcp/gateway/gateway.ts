@@ -33,7 +33,7 @@ export interface PassThroughTool {
   readonly definition: JsonObject;
 }
 
-/** What the caller may see of the servers' offers. Using it is an action, such as `mcp__<server>__resources/read`. */
+/** The part of the servers' offers that the caller may see. Using it is an action, such as `mcp__<server>__resources/read`. */
 export interface Upstream {
   tools(caller: Caller, servers: readonly string[]): readonly PassThroughTool[];
   resources(caller: Caller): readonly { readonly server: string; readonly resource: JsonObject }[];

@@ -39,7 +39,7 @@ const WINDOWS =
 /** Without these, nothing can be installed behind a company's proxy. */
 const NETWORK = "HTTP_PROXY HTTPS_PROXY NO_PROXY NODE_EXTRA_CA_CERTS SSL_CERT_DIR SSL_CERT_FILE";
 
-/** What every program needs, and the configured variables. Our others may be secret, or meant for this process. */
+/** The variables every program needs, and the configured ones. Our other variables may be secret. */
 export function buildServerEnvironment(
   ours: EnvironmentVariables,
   configured: Readonly<Record<string, string>>,

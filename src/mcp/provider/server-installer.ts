@@ -56,7 +56,7 @@ export type InstallerEvent = UnstampedEvent<"server.added" | "server.removed">;
 export interface ServerInstallerOptions {
   readonly hub: Pick<Hub, "probe">;
   readonly manifests: ManifestService;
-  readonly registry: ServerRegistry;
+  readonly registry: Pick<ServerRegistry, "search">;
   readonly plans: (request: InstallPlanRequest, signal?: AbortSignal) => Promise<InstallPlan>;
   readonly unpack: (file: BundleFile, signal?: AbortSignal) => Promise<void>;
   readonly writer: ServerConfigWriter;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { approvalsSchema } from "./calls-schema.ts";
 import { parseFileValue } from "./file-keys.ts";
+import { approvalsSchema } from "./limits-schema.ts";
 
 test.each(["https://qm.example.com", "http://127.0.0.1:7420/box/"])("accepts the public URL %s", (public_url) => {
   expect(parseFileValue(approvalsSchema, { public_url })).toMatchObject({ data: { publicUrl: public_url } });
