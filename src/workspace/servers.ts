@@ -8,6 +8,7 @@ import type { Environment } from "../config/references.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Tracer } from "../core/tracing.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
+import { requireSafeUrl } from "../mcp/install/fetch-document.ts";
 import { type McpServers, type McpServersEvent, openMcpServers } from "../mcp/provider/mcp-servers.ts";
 import type { ServerConfigWriter } from "../mcp/provider/server-installer.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
@@ -35,6 +36,7 @@ export async function openWorkspaceServers(
 ): Promise<{ readonly servers: McpServers; close(): Promise<void> }> {
   const { loaded, cwd, env, runtime, storePath, secrets, isReadOnly, tracer, note, onProblem } = options;
   const { install, startingAtOnce, registry: url } = loaded.config.mcp;
+  requireSafeUrl(url, "mcp.registry");
   // A read-only workspace reads the manifests of earlier calls and creates no file.
   const path = isReadOnly && !existsSync(storePath) ? ":memory:" : storePath;
   const store = await openSqliteStore(path, { now: runtime.now });

@@ -94,6 +94,12 @@ secrets: ["\${env:TOKEN}"]
   expect(written).not.toContain("bob");
 });
 
+test("rejects an unencrypted registry when it opens", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "mcp: { registry: http://registry.example }" });
+
+  await expect(open(folder)).rejects.toThrow(/mcp\.registry/);
+});
+
 test("reports every problem of a wrong file at once", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": "policy:\n  denyed: []\n  rules: [{ name: a, rule: 'tool.', effect: hide }]\n",
