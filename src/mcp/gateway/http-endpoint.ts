@@ -38,7 +38,7 @@ export async function serveHttp(
 }
 
 /** A JSON-RPC error without an id: the request was refused before it was parsed or dispatched. */
-export function createRpcError(status: number, code: number, message: string, headers: Record<string, string> = {}) {
+export function createRpcError(status: number, code: number, message: string, headers = {}): Response {
   return Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status, headers });
 }
 
