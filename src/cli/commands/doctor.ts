@@ -39,7 +39,7 @@ function indentText(text: string): string {
 
 async function runChecks({ io, globals }: Context): Promise<readonly DoctorCheck[]> {
   const environment = await import("../doctor/environment-checks.ts");
-  const { checkCatalog } = await import("../doctor/catalog-checks.ts");
+  const { checkCatalog } = await import("../doctor/workspace-checks.ts");
   const options = { cwd: io.cwd, env: io.env, configPath: globals.config };
   const node = environment.checkNode(io.nodeVersion);
   const { check: config, paths } = await environment.checkConfig(options);
