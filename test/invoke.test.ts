@@ -411,6 +411,26 @@ test("a new policy applies to the next decision, and an invalid one changes noth
   expect(qm.list().total).toBe(1);
 });
 
+test("a policy that is replaced while a call is prepared decides that call", async () => {
+  const qm = await createQm();
+  const handler = vi.fn(() => "ran");
+  qm.register({ ...add, handler });
+
+  const calling = qm.invoke("tool__add", { a: 1 });
+  qm.usePolicy({ rules: [{ name: "stop", rule: "true", effect: "deny", reason: "Stopped." }] });
+
+  expect(await calling).toMatchObject({ status: "refused", error: { code: "denied" } });
+  expect(handler).not.toHaveBeenCalled();
+  const [decided] = await qm.ledger.read({ type: "call.decided" });
+  expect(decided?.data).toMatchObject({ decision: "deny", policyVersion: qm.policyVersion });
+});
+
+test("attributes of an actor may hold any JSON", async () => {
+  const actors = [{ name: "default", tools: ["*"], attributes: { teams: ["x"], "a-b": null } }];
+
+  await expect(createQm({ policy: { actors } })).resolves.toBeDefined();
+});
+
 test("rejects a surface for an actor that lists an unknown tool", async () => {
   const qm = await createQm({ policy: { actors: [{ name: "triage", tools: ["task_get"] }] } });
 

@@ -128,7 +128,10 @@ export const policyOptionsSchema = z.strictObject({
   gates: z.array(z.looseObject({ name: z.string(), guards: z.string(), shut: callback })).optional(),
   rules: z.array(policyRuleOptions.partial({ name: true })).optional(),
   visibility: z.looseObject({ visibleTools: callback }).optional(),
-  actors: z.array(actorOptions.extend({ name: z.string().min(1) })).optional(),
+  // Attributes come from the host's own data, so they may hold any JSON.
+  actors: z
+    .array(actorOptions.extend({ name: z.string().min(1), attributes: z.looseObject({}).optional() }))
+    .optional(),
   budgets: budgetOptions.optional(),
   approvals: approvalOptions
     .extend({ categories: z.record(z.string(), z.union([z.boolean(), callback, categoryApprovalOptions])).optional() })

@@ -121,10 +121,12 @@ export function createApprovalService(options: {
     async answer(id, answer, approver) {
       requireAnswer(answer);
       requireApprover(approver);
+      // Copied before the first await: the host may change its object.
+      const { decision, reason } = answer;
       const approval = await getApproval(id);
-      await requirePermission(approval, approver, answer.decision);
+      await requirePermission(approval, approver, decision);
       await expireIfLate(approval);
-      const facts = { decision: answer.decision, by: approver.id, via: approver.via, ...toReason(answer.reason) };
+      const facts = { decision, by: approver.id, via: approver.via, ...toReason(reason) };
       const data = { ...toEventFields(approval), ...facts, binding: approval.binding };
       const decided = prepare(approval.caller, { type: "approval.decided", data });
       if (!(await store.answer(id, { ...facts, at: nowText() }, [decided]))) {

@@ -52,6 +52,9 @@ test("takes references only where they are filled", () => {
   expect(parseFileValue(schema, { plain_name: reference })).toMatchObject({
     issues: [{ path: ["plain_name"], message: "a reference cannot be used here" }],
   });
+  expect(parseFileValue(schema, { by_name: { [reference]: { is_on: true } } })).toMatchObject({
+    issues: [{ path: ["by_name", reference], message: "a reference cannot be used here" }],
+  });
 });
 
 test("lists the keys at a path, for the file and for code", () => {

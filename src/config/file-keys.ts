@@ -69,6 +69,11 @@ function toOptionKeys(schema: z.ZodType, value: unknown, path: Path, issues: z.c
   };
   if (Array.isArray(value)) return value.map((item, index) => convert(index, item));
   if (!isRecord(value)) return value;
+  if (inner instanceof z.ZodRecord) {
+    const message = "a reference cannot be used here";
+    for (const key of Object.keys(value).filter(hasReferenceSyntax))
+      issues.push({ code: "custom", path: [...path, key], message, input: key });
+  }
   const options = inner instanceof z.ZodObject ? mapFileKeys(inner) : undefined;
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {

@@ -148,7 +148,7 @@ async function attempt(
   progress: CallProgress,
   signal: AbortSignal | undefined,
 ): Promise<(ending: CallEnding) => Outcome> {
-  const { policy, lineage, meter, runtime } = pipeline;
+  const { lineage, meter, runtime } = pipeline;
   const finding = pipeline.live.find(asked.name);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
@@ -170,6 +170,8 @@ async function attempt(
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   const usage = await meter.read(caller);
+  // Read the policy now: it may have been replaced while the arguments were prepared.
+  const { policy } = pipeline;
   const decision = decide(policy, { action, target, caller, args, usage });
   record.decided(action, decision, given?.approval.id, usage);
   progress.span.decided(action, decision, given?.approval.id);
