@@ -81,11 +81,12 @@ export function createDistributor(options: DistributorOptions) {
     }
   }
 
-  function deliver({ name, deliver }: CheckedDestination, view: Json, job: DeliveryJob, signal: AbortSignal) {
+  function deliver(destination: CheckedDestination, view: Json, job: DeliveryJob, signal: AbortSignal) {
+    const { name } = destination;
     const { callId, action } = job.about;
     const caller = structuredClone(job.about.caller);
     const fields = describeFields(name, job.annotations);
-    return deliver(view, { callId, action, caller, destination: name, fields, signal });
+    return destination.deliver(view, { callId, action, caller, destination: name, fields, signal });
   }
 
   const deliveries = destinations

@@ -91,7 +91,8 @@ export class Supervisor {
     stopping.abort(stoppedError(this.spec));
     const leaving = [...this.#leaving].map((connection) => connection.close());
     const ended = Promise.allSettled([this.#previousEnd, starting, this.#close(reason), ...leaving]);
-    this.#previousEnd = ended;
+    // Without the results: each would hold those of the stop before it.
+    this.#previousEnd = ended.then(() => undefined);
     await ended;
     if (this.#isAway) this.#setState("idle");
   }
