@@ -21,6 +21,7 @@ import type { Router } from "../routing/router.ts";
 import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
+import { toPendingNames } from "../surface/pending-note.ts";
 import type { Surface } from "../surface/surface.ts";
 import {
   type ActionDescription,
@@ -159,14 +160,15 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     list(query = {}, caller) {
       checkOptions(listSchema, "query", query);
-      return listActions(getView(caller), query, discovery.hint());
+      const view = getView(caller);
+      return { ...listActions(view, query, discovery.hint()), ...toPendingNames(view, query.category) };
     },
     async search(query, options, signal) {
       checkOptions(searchQuerySchema, "query", query);
       const caller = parseCaller(options);
       const view = backend.getView(caller);
       const found = await backend.search(caller, toSearchRequest(view, query), signal);
-      return toSearchAnswer(view, found, query.detail).data;
+      return { ...toSearchAnswer(view, found, query.detail).data, ...toPendingNames(view, query.category) };
     },
     async hints(query, caller) {
       checkOptions(querySchema, "query", query);

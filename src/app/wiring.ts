@@ -148,6 +148,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     meter: createBudgetMeter(store.usage, () => policy.budgets),
     approvalGate: gatekeeper,
     live: infospace.live,
+    learn: catalog.learn,
     handles: infospace.handles,
     resultStore: infospace.keeper,
     lineage: infospace.lineage,

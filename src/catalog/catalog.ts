@@ -3,7 +3,7 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { cloneFrozen, isDeepFrozen, isRecord } from "../core/json.ts";
 import { assertCategory, quoteName } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
-import type { Provider } from "./define-action.ts";
+import type { PendingSource, Provider } from "./define-action.ts";
 import { type CatalogSnapshot, takeSnapshot } from "./snapshot.ts";
 import { isReservedName } from "./spelling.ts";
 
@@ -26,6 +26,8 @@ export interface Catalog {
   snapshot(): CatalogSnapshot;
   /** Resolves when every requested list has arrived or failed. */
   settled(): Promise<void>;
+  /** Asks a pending source which actions it has. Does nothing if it is known by now. Rejects if it fails. */
+  learn(source: PendingSource, signal?: AbortSignal): Promise<void>;
   /** Adds a provider, or replaces that of its category without closing it. */
   provide(provider: Provider): void;
   withdraw(category: string): Promise<void>;
@@ -103,6 +105,10 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     });
   }
 
+  async function settled(): Promise<void> {
+    while (pending.size > 0) await Promise.all(pending);
+  }
+
   for (const provider of providers) {
     if (slots.has(provider.category))
       throw new QmError("invalid_config", `two providers claim the category ${provider.category}`);
@@ -113,15 +119,18 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     snapshot() {
       if (current === undefined) {
         const lists = [...slots.values()].map(({ list }) => list);
-        const { snapshot, unlinked } = takeSnapshot(version, lists);
+        const { snapshot, unlinked } = takeSnapshot(version, lists, [...slots.values()].flatMap(listPending));
         current = snapshot;
         for (const { category, name, canonical } of unlinked)
           onProblem(category, `${name} is left out: the operation it runs, ${canonical?.target}, does not exist`);
       }
       return current;
     },
-    async settled() {
-      while (pending.size > 0) await Promise.all(pending);
+    settled,
+    async learn(source, signal) {
+      const slot = [...slots.values()].find((each) => listPending(each).some(({ prefix }) => prefix === source.prefix));
+      await slot?.provider.learn?.(source, signal);
+      await settled();
     },
     provide,
     async withdraw(category) {
@@ -139,6 +148,8 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     },
   };
 }
+
+const listPending = ({ provider }: ProviderSlot): readonly PendingSource[] => provider.pending?.() ?? [];
 
 const guarded = new WeakSet<JsonSchema>();
 

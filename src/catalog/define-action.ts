@@ -3,6 +3,17 @@ import { cloneFrozen } from "../core/json.ts";
 import { type ActionName, actionName } from "../core/names.ts";
 import { addSchemaCheck, type InputSchema, type SchemaOutput, toJsonSchema } from "../core/standard-schema.ts";
 
+/** A part of a provider that has not been asked yet which actions it has, for example an MCP server. */
+export interface PendingSource {
+  readonly name: string;
+  /** How the full names of its actions begin: `mcp__memory__`. */
+  readonly prefix: string;
+  /** The action that asks it, for notes to callers. */
+  readonly askedBy?: ActionName;
+  /** What is known of an action before the source is asked, for the policy. Undefined: it is switched off. */
+  expect?(name: ActionName): Action | undefined;
+}
+
 /** A source of actions. It owns one category and never sees policy, the ledger or other providers. */
 export interface Provider {
   readonly category: string;
@@ -12,6 +23,13 @@ export interface Provider {
   list(): readonly Action[] | Promise<readonly Action[]>;
   /** Calls back when `list` would answer differently, until the returned function is called. */
   watch?(onChange: () => void): () => void;
+  /**
+   * The sources that `list` does not know yet. `list` has one action with the prefix of each that stands for all of its
+   * actions: who may not see that action is not told of the source.
+   */
+  pending?(): readonly PendingSource[];
+  /** Asks a pending source once for all callers. `list` has its actions afterwards. Rejects if it fails. */
+  learn?(source: PendingSource, signal?: AbortSignal): Promise<void>;
   close?(): Promise<void>;
 }
 

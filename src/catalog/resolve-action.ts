@@ -35,7 +35,12 @@ function createUnknownActionError(view: View, asked: string): QmError {
       ? "Use one of the suggestions, search for the name, or browse with list_actions."
       : "Search for the name, or browse with list_actions(category=[...]).";
   const message = `Unknown action ${quoteName(asked)}`;
-  return new QmError("unknown_action", message, { details: { reason, suggestions }, hint });
+  const pending = view
+    .pending()
+    .slice(0, PENDING_LIMIT)
+    .map(({ name }) => name);
+  const details = { reason, suggestions, ...(pending.length === 0 ? {} : { pending }) };
+  return new QmError("unknown_action", message, { details, hint });
 }
 
 function findAliased(view: View, asked: string): readonly Action[] {
@@ -73,6 +78,7 @@ const changeVerbs = new Set(CHANGE_VERBS.split(" "));
 const isAskedFor = ({ effect }: Action, words: readonly string[]): boolean =>
   !hasSideEffects(effect) || words.some((word) => changeVerbs.has(word));
 const SUGGESTION_LIMIT = 3;
+const PENDING_LIMIT = 5;
 const MIN_SCORE = 0.4;
 /** From here on the name counts as a typo. */
 const TYPO_SCORE = 0.75;

@@ -1,4 +1,5 @@
 import type { Action, ApprovalRequirement } from "../core/action.ts";
+import type { PendingSource } from "./define-action.ts";
 import type { CatalogSnapshot } from "./snapshot.ts";
 
 /** The actions that one caller may see now. Surfaces, errors and suggestions read only this. */
@@ -12,6 +13,8 @@ export interface View {
   /** Those with a visible action, sorted. */
   categories(): readonly string[];
   inCategory(category: string): readonly Action[];
+  /** The sources with unknown actions that the caller may know of, in some categories or in all. */
+  pending(categories?: readonly string[]): readonly PendingSource[];
 }
 
 /** `evaluate` asks the policy about an action and, for a resource, the operation it runs. */
@@ -61,6 +64,11 @@ export function createView(
     },
     categories: () => [...snapshot.byCategory.keys()].filter((category) => inCategory(category).length > 0).sort(),
     inCategory,
+    pending: (categories = []) =>
+      snapshot.pending.filter(({ prefix }) => {
+        const seen = snapshot.actions.find((action) => action.name.startsWith(prefix) && sees(action));
+        return seen !== undefined && (categories.length === 0 || categories.includes(seen.category));
+      }),
   };
 }
 

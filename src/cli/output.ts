@@ -72,11 +72,12 @@ function canUseColor(isTTY: boolean, env: Io["env"], color: boolean): boolean {
 
 /** The lines of an error for a person: what is wrong, why, and what to type next. */
 function formatCliProblem(problem: Problem): readonly string[] {
-  const { reason, would_run, suggestions, valid } = problem;
+  const { reason, would_run, suggestions, valid, pending } = problem;
   const details = [
     ...(typeof reason === "string" ? [reason] : []),
     ...formatNames("Did you mean", suggestions),
     ...formatNames("Valid", valid),
+    ...(Array.isArray(pending) ? [formatPendingServers(pending)] : []),
     ...(typeof would_run === "string" ? [`What it would do: ${would_run}`] : []),
     ...formatExample(problem),
     ...suggestNextStep(problem),
@@ -88,6 +89,10 @@ function formatCliProblem(problem: Problem): readonly string[] {
 function formatNames(label: string, names: unknown): readonly string[] {
   return Array.isArray(names) && names.length > 0 ? [`${label}: ${names.join(", ")}`] : [];
 }
+
+/** The servers whose tools are not known yet, and the command that asks them. */
+export const formatPendingServers = (names: readonly string[]): string =>
+  `Not known yet: the tools of ${names.join(", ")}. Run \`qm servers start ${names.join(" ")}\` to ask for them.`;
 
 function formatExample({ action, example }: Problem): readonly string[] {
   if (!isRecord(example)) return [];

@@ -1,5 +1,5 @@
 import { QmError } from "./errors.ts";
-import { clip, isRecord, type JsonObject } from "./json.ts";
+import { clip, isRecord, type Json, type JsonObject } from "./json.ts";
 
 type IterableSource<T> = Iterable<T> | AsyncIterable<T>;
 
@@ -68,6 +68,8 @@ export interface Content {
   readonly blocks: readonly ContentBlock[];
   /** Whether `data` is the tool's own structured result. */
   readonly structured?: boolean;
+  /** The structured content that a tool sent with its own error. */
+  readonly errorData?: Json;
   readonly meta?: JsonObject;
 }
 

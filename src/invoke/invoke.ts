@@ -36,6 +36,7 @@ import {
 import type { BudgetMeter } from "./budget-meter.ts";
 import type { CallRecord, CallRecorder } from "./call-record.ts";
 import { getSlotKey, type HeldSlots } from "./concurrency.ts";
+import { type LearnSource, learnNamedSource } from "./learn-source.ts";
 import { type CheckedResult, checkResult, StoredStream, storeLongResult, toDoneOutcome } from "./result.ts";
 import type { Previewer, RunContext, Runner } from "./runner.ts";
 
@@ -68,6 +69,8 @@ export interface InvokePipeline {
   /** The caller's view of the catalog, with the `live` resources added. */
   getView(caller: Caller, live?: readonly Action[]): View;
   readonly live: Pick<LiveResources, "find">;
+  /** Asks a source whose actions are not known yet. Absent in a replay, which starts nothing. */
+  readonly learn?: LearnSource;
   readonly record: CallRecorder;
   readonly meter: BudgetMeter;
   readonly approvalGate: ApprovalGate;
@@ -149,7 +152,7 @@ async function attempt(
   signal: AbortSignal | undefined,
 ): Promise<(ending: CallEnding) => Outcome> {
   const { lineage, meter, runtime } = pipeline;
-  const finding = pipeline.live.find(asked.name);
+  const finding = pipeline.live.find(asked.name) ?? learnNamedSource(pipeline, asked, signal);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
   const live = finding && (await finding);

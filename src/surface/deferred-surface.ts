@@ -11,6 +11,7 @@ import { toJsonSchema } from "../core/standard-schema.ts";
 import { type SearchType, searchTypes } from "../core/surface-choice.ts";
 import type { CatalogSearchRequest, CatalogSearchResult } from "../search/search.ts";
 import { findView, resolveToolName, toNativeTool, toNativeTools } from "./native-tools.ts";
+import { formatPendingNote, joinNotes } from "./pending-note.ts";
 import {
   type ActionCandidate,
   clampLimit,
@@ -126,10 +127,16 @@ function toToolSearchRequest(
   return omitUndefined({ query, limit: clampLimit(limit), type, accepts });
 }
 
-function toFoundTools(query: string, found: CatalogSearchResult, getLoading: LoadingLookup) {
+function toFoundTools(
+  query: string,
+  found: CatalogSearchResult,
+  getLoading: LoadingLookup,
+  pendingNote: string | undefined,
+) {
   const { hits } = found;
-  const hint = composeHint(found, () => suggestNextStep(found));
-  const { items, text } = formatHits(hits, formatNotes("No tool", found, hint));
+  const remark = composeHint(found, () => suggestNextStep(found));
+  const hint = joinNotes(remark, pendingNote);
+  const { items, text } = formatHits(hits, formatNotes("No tool", found, remark, pendingNote));
   const tools = items.map(({ summary, ...rest }, index): FoundTool => {
     const hit = hits[index];
     return { ...rest, description: summary, loading: hit === undefined ? "deferred" : getLoading(hit.action) };
@@ -169,7 +176,7 @@ export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, a
           return lookUp(toolSearchTool, args, async (prepared) => {
             const search = prepared as z.infer<typeof toolSearchShape>;
             const found = await backend.search(caller, toToolSearchRequest(search, getLoading), signal);
-            return toFoundTools(search.query, found, getLoading);
+            return toFoundTools(search.query, found, getLoading, formatPendingNote(backend.getView(caller)));
           });
         case "tool_get":
           return lookUp(toolGetTool, args, async (prepared) => {

@@ -69,9 +69,13 @@ export function toSearchFacts({ effective, unmatched }: CatalogSearchResult, hin
 }
 
 /** The same as lines for the model. `subject`: "No tool", "Nothing available". */
-export function formatNotes(subject: string, { unmatched }: CatalogSearchResult, hint?: string): readonly string[] {
+export function formatNotes(
+  subject: string,
+  { unmatched }: CatalogSearchResult,
+  ...hints: readonly (string | undefined)[]
+): readonly string[] {
   const missing = unmatched.length === 0 ? [] : [`${subject} has: ${unmatched.join(", ")}`];
-  return hint === undefined ? missing : [...missing, hint];
+  return [...missing, ...hints.filter((hint) => hint !== undefined)];
 }
 
 const TOKENS_PER_HIT = 250 / 8;

@@ -13,7 +13,7 @@ import {
   toVisibleLine,
 } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
-import { omitUndefined } from "../../core/json.ts";
+import { canonicalJson, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { createSecretNameMatcher } from "../../ledger/secret-names.ts";
@@ -23,9 +23,11 @@ import { normalizeServerName } from "../../mcp/clients/extract-secrets.ts";
 import { type ImportPlan, type PlannedServer, planImport } from "../../mcp/clients/plan-import.ts";
 import { type ClientServerList, readClients } from "../../mcp/clients/read-clients.ts";
 import type { SecretStore } from "../../mcp/secret-store.ts";
+import { parseServerSpec } from "../../workspace/config-mapping.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { identifyApprover, requireApproval } from "../approver.ts";
 import type { ImportOptions } from "../commands/clients.ts";
+import { askServers, showAskedServers } from "../commands/servers/connection.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { detectClientEnvironment, getGatewayAddresses } from "./gateway-entry.ts";
@@ -44,14 +46,23 @@ export async function runImport(context: Context, clients: Names, options: Impor
     const plan = await planServers(context, workspace, path, found, options);
     const amount = formatCount(plan.servers.length, "server");
     const isWritten = options.dryRun !== true && plan.servers.length > 0;
+    const isStarted = isWritten && options.start !== false;
     // With --json the answer is on stdout; the person who is asked reads the plan on stderr.
     if (!out.isJson) printImportPlan(context, path, plan, found, clients);
     else if (isWritten) out.note(toVisibleJson(maskPlannedServers(plan), 2));
     if (isWritten) {
       const person = await identifyApprover(context, workspace);
-      await requireApproval(context, person, { question: `Add ${amount}?`, done: "imported", yes: options.yes });
+      const starting = plan.servers.length === 1 ? "it once to read its" : "each once to read their";
+      const question = `Add ${amount}${isStarted ? `, and start ${starting} tools` : ""}?`;
+      await requireApproval(context, person, { question, done: "imported", yes: options.yes });
     }
     const backup = isWritten ? await writeServers(path, plan.servers, workspace.secrets) : undefined;
+    if (isWritten && !out.isJson) {
+      out.line(`Added ${amount} to ${path}. \`qm servers list\` shows them.`);
+      const target = quoteShellWord(path);
+      out.note(`To undo: ${backup === undefined ? `rm ${target}` : `mv ${quoteShellWord(backup)} ${target}`}`);
+    }
+    const asked = isStarted ? await askImported(context, path, plan.servers) : undefined;
     if (out.isJson)
       return out.json({
         config: path,
@@ -61,13 +72,34 @@ export async function runImport(context: Context, clients: Names, options: Impor
           problems.map((problem) => ({ client: client.name, path, problem })),
         ),
         written: isWritten,
-        ...omitUndefined({ backup }),
+        ...omitUndefined({ backup, asked }),
       });
     if (!isWritten) return out.line(out.dim(options.dryRun ? "Nothing was changed." : "There is nothing to add."));
-    out.line(`Added ${amount} to ${path}. \`qm servers list\` shows them.`);
-    const target = quoteShellWord(path);
-    out.note(`To undo: ${backup === undefined ? `rm ${target}` : `mv ${quoteShellWord(backup)} ${target}`}`);
+    showAskedServers(context, asked ?? []);
+    const failed = asked?.filter(({ problem }) => problem !== undefined).map(({ name }) => name) ?? [];
+    if (failed.length > 0)
+      out.line(`Not asked yet: ${failed.join(", ")}. Try again: qm servers start ${failed.join(" ")}`);
   });
+}
+
+const ASK_LIMIT_MS = 120_000;
+
+/** Reads the tools of the imported servers. One that cannot be asked is reported, and the import stays done. */
+async function askImported(context: Context, path: string, imported: readonly PlannedServer[]) {
+  const { io, end } = context;
+  const agreed = new Map(
+    imported.map(({ name, entry }) => [name, parseServerSpec(name, { ...entry }, dirname(path)).launch]),
+  );
+  const asked = await withWorkspace(context, "calls", ({ servers }) => {
+    // Start only what the person has seen: another process may have changed the file since.
+    const names = servers
+      .list()
+      .filter(({ spec }) => canonicalJson(agreed.get(spec.name)) === canonicalJson(spec.launch))
+      .map(({ spec }) => spec.name);
+    return askServers(context, servers, names, ASK_LIMIT_MS);
+  });
+  if (io.signal.aborted) end(exitCodes.interrupted);
+  return asked;
 }
 
 /** A misspelt name must not pass for an import with nothing to do. */

@@ -3,20 +3,22 @@ import { QmError } from "../../core/errors.ts";
 import type { Context } from "../context.ts";
 import { examples } from "../option-parsers.ts";
 
-export type ImportOptions = Readonly<{ dryRun?: boolean; yes?: boolean; project?: boolean; only?: readonly string[] }>;
+type ImportFlag = "dryRun" | "yes" | "project" | "start";
+export type ImportOptions = Readonly<{ only?: readonly string[] } & { [Flag in ImportFlag]?: boolean }>;
 
 export function addImportCommand(program: Command, context: Context): void {
   program
     .command("import")
     .summary("import the MCP servers of other clients")
     .description(
-      "Import the MCP servers that other clients have configured. Shows the servers to add and asks for approval. Variables stay references; plain secrets go to the secret store, not into the configuration. The files of the clients are only read.",
+      "Import the MCP servers that other clients have configured. Shows the servers to add and asks for approval. Starts each once to read its tools, so that they can be found, and stops it again. Variables stay references; plain secrets go to the secret store, not into the configuration. The files of the clients are only read.",
     )
     .argument("[client...]", "only these clients; `qm connect` lists them")
     .option("--dry-run", "show what would be added, and stop")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
     .option("--project", "also read files of this project, which other people may have written")
     .option("--only <name...>", "only servers with these names")
+    .option("--no-start", "start no server: its tools become known when it is first used")
     .addHelpText(
       ...examples("qm import --dry-run", "qm import cursor vscode", "qm import claude-code --project --only github"),
     )

@@ -5,6 +5,7 @@ import type { ActionList, ListedAction, ListQuery } from "../../surface/universa
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import { formatPendingServers } from "../output.ts";
 
 type ListOptions = Readonly<{ filter?: string; offset: number; limit: number; all?: boolean }>;
 
@@ -45,11 +46,15 @@ function runList({ out, globals }: Context, { quartermaster }: Workspace, catego
   const query: ListQuery = omitUndefined({ category, filter });
   const listPage = (page: Page) => quartermaster.list({ ...query, ...page }, caller);
   const found = collectPages(listPage, offset, all ? Number.POSITIVE_INFINITY : limit);
-  const { items, total, next_offset, hint } = found;
+  const { items, total, next_offset, hint, pending } = found;
   if (out.isJson) return out.json(found);
+  const showPending = () => pending && out.line("", out.dim(formatPendingServers(pending)));
   if (items.length === 0) {
     out.line("No action matches.");
-    if (total > 0 || quartermaster.names(caller).length > 0) return out.line(hint ?? "");
+    if (total > 0 || quartermaster.names(caller).length > 0) {
+      out.line(hint ?? "");
+      return void showPending();
+    }
     return out.line(
       `Actor ${globals.actor ?? "default"} sees no actions: \`qm doctor\` checks the configuration, \`qm explain <action>\` shows why one is hidden.`,
     );
@@ -66,6 +71,7 @@ function runList({ out, globals }: Context, { quartermaster }: Workspace, catego
     const more = next_offset === undefined ? "" : ` More: --offset ${next_offset}, or --all.`;
     out.line("", out.dim(`${offset + 1} to ${offset + items.length} of ${total}.${more}`));
   }
+  showPending();
 }
 
 type Page = { readonly offset: number; readonly limit: number };

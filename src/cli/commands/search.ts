@@ -6,6 +6,7 @@ import { type SearchType, searchTypes } from "../../core/surface-choice.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { collectOption, createWholeNumberParser, examples } from "../option-parsers.ts";
+import { formatPendingServers } from "../output.ts";
 import { safeJson } from "../terminal-text.ts";
 
 type SearchFlags = Readonly<{ category?: readonly string[]; type?: SearchType; limit: number; full?: boolean }>;
@@ -63,7 +64,7 @@ export function addHintsCommand(program: Command, context: Context): void {
     );
 }
 
-function showFound({ out }: Context, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
+function showFound({ out }: Context, { items, unmatched = [], hint, pending }: FoundActions, full: boolean): void {
   if (items.length === 0) out.line("No action matches.");
   else out.table(["action", "score", "what it does"], items.map(toRow));
   for (const { qualified_name, input_schema } of full ? items : []) {
@@ -72,6 +73,7 @@ function showFound({ out }: Context, { items, unmatched = [], hint }: FoundActio
   const notes = [
     ...(unmatched.length === 0 ? [] : [`No visible action has: ${unmatched.join(", ")}`]),
     ...(hint === undefined ? [] : [hint]),
+    ...(pending === undefined ? [] : [formatPendingServers(pending)]),
   ];
   if (notes.length > 0) out.line();
   for (const note of notes) out.line(out.dim(escapeUnsafe(note)));

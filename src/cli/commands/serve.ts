@@ -2,13 +2,16 @@ import { once } from "node:events";
 import { isIP } from "node:net";
 import { Readable } from "node:stream";
 import type { Command } from "commander";
-import { toOneLine } from "../../core/display-text.ts";
+import { formatCount, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
+import type { LearnedServer } from "../../mcp/provider/learn-servers.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { isTerminal, toWritable } from "../terminal.ts";
+
+const NO_START = "start no server before it is used: by default, servers whose tools are unknown are asked once";
 
 export function addMcpCommand(program: Command, context: Context): void {
   program
@@ -18,14 +21,15 @@ export function addMcpCommand(program: Command, context: Context): void {
       "Serve all actions over MCP on stdin and stdout, for a client that starts its servers itself. Ends when the client closes stdin.",
     )
     .option("--profile <name>", "the gateway profile for this client", "default")
+    .option("--no-start", NO_START)
     .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm connect claude-code"))
-    .action(({ profile }: { readonly profile: string }) =>
-      withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile), true),
+    .action(({ profile, start }: { readonly profile: string; readonly start: boolean }) =>
+      withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile, start), true),
     );
 }
 
 const parsePort = createWholeNumberParser(0, 65_535);
-type ServeOptions = { readonly host?: string; readonly port?: number };
+type ServeOptions = { readonly host?: string; readonly port?: number; readonly start: boolean };
 
 export function addServeCommand(program: Command, context: Context): void {
   program
@@ -36,26 +40,57 @@ export function addServeCommand(program: Command, context: Context): void {
     )
     .option("--host <address>", "listen on this address instead of gateway.host")
     .option("--port <n>", "listen on this port instead of gateway.port; 0 for a free one", parsePort)
+    .option("--no-start", NO_START)
     .addHelpText(...examples("qm serve", "qm serve --port 0 --json"))
     .action((options: ServeOptions) =>
       withWorkspace(context, "calls", (workspace) => runServe(context, workspace, options), true),
     );
 }
 
-async function runMcp({ io, out }: Context, workspace: Workspace, profile: string): Promise<void> {
+async function runMcp(context: Context, workspace: Workspace, profile: string, start: boolean): Promise<void> {
+  const { io, out } = context;
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
   if (isTerminal(io.stdin))
     out.note("qm: waiting for an MCP client on stdin; `qm connect` sets one up. Ctrl-C ends it.");
-  await gateway.serveStdio({
+  const serving = gateway.serveStdio({
     stdin: io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin),
     stdout: toWritable(io.stdout),
     profile: gateway.profile(profile),
     signal: io.signal,
   });
+  const stopAsking = start ? askUnknownServers(context, workspace) : undefined;
+  await serving.finally(stopAsking);
 }
 
-async function runServe({ io, out }: Context, workspace: Workspace, options: ServeOptions): Promise<void> {
+const ASK_LIMIT_MS = 300_000;
+
+/** Reads the tools of servers that are not known yet, while clients are already served. The returned function ends it. */
+function askUnknownServers({ io, out }: Context, { servers }: Workspace): () => Promise<void> {
+  const closing = new AbortController();
+  const signal = AbortSignal.any([io.signal, closing.signal]);
+  const onLearned = ({ name, tools, problem }: LearnedServer): void => {
+    if (signal.aborted) return;
+    if (problem !== undefined) out.note(`qm: warning: the tools of ${name} are not known: ${toOneLine(problem.error)}`);
+    else if (io.stderr.isTTY) out.note(`qm: ${name} offers ${formatCount(tools ?? 0, "tool")}`);
+  };
+  const ask = async (): Promise<void> => {
+    const names = await servers.listUnknown();
+    if (names.length === 0) return;
+    const { learnServers } = await import("../../mcp/provider/learn-servers.ts");
+    await learnServers(servers, names, { signal, timeoutMs: ASK_LIMIT_MS, onLearned });
+  };
+  const asking = ask().catch((thrown: unknown) =>
+    out.note(`qm: warning: the servers were not asked for their tools: ${toOneLine(getErrorMessage(thrown))}`),
+  );
+  return async () => {
+    closing.abort();
+    await asking;
+  };
+}
+
+async function runServe(context: Context, workspace: Workspace, options: ServeOptions): Promise<void> {
+  const { io, out } = context;
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const { openApprovalsApi } = await import("../../http/approvals-api.ts");
   const { announceServer, getPublicUrl } = await import("../../http/approval-links.ts");
@@ -66,7 +101,8 @@ async function runServe({ io, out }: Context, workspace: Workspace, options: Ser
   const onProblem = (problem: string) => out.note(`qm: ${toOneLine(problem)}`);
   const gateway = openGateway(workspace, onProblem);
   const other = await openApprovalsApi(workspace, { onProblem, signal: io.signal });
-  const listening = gateway.listen({ ...options, other, publicUrl: getPublicUrl(config) });
+  const { start, ...address } = options;
+  const listening = gateway.listen({ ...address, other, publicUrl: getPublicUrl(config) });
   const { url, tokenPath, close } = await listening.catch((thrown: unknown) => {
     throw toHostError(thrown, host) ?? thrown;
   });
@@ -82,7 +118,9 @@ async function runServe({ io, out }: Context, workspace: Workspace, options: Ser
   const approvals = new URL("/v1/approvals", url).href;
   const token = `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`;
   out.answer({ url, approvals, tokenPath }, `Listening on ${url}\nApprovers answer at ${approvals}\n${out.dim(token)}`);
+  const stopAsking = start ? askUnknownServers(context, workspace) : undefined;
   if (!io.signal.aborted) await once(io.signal, "abort");
+  await stopAsking?.();
   await unannounce();
   await close();
 }

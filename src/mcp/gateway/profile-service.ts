@@ -80,7 +80,10 @@ export function createProfileService(
     async callTool(client: ServiceClient, name: string, args: unknown, options: ServiceCallOptions) {
       const { caller, era } = client;
       const passed = await findPassedTool(client, name);
-      if (passed !== undefined) return toPassThroughResult(await invoke(caller, passed.action, args, options));
+      if (passed !== undefined) {
+        const outcome = await invoke(caller, passed.action, args, options);
+        return toPassThroughResult(outcome, passed.definition.outputSchema !== undefined);
+      }
       if (!hasSurface(profile)) throw createUnknownNameError("tool", name);
       const surface = await surfaces.get(caller);
       const answer = await surface.call(name, args, options.signal, options.dialogue, options.trace);

@@ -26,8 +26,11 @@ export function toToolResult({ ok, data, text, content, callId }: SurfaceAnswer,
   });
 }
 
-/** The outcome of a server's tool, unchanged. Throws the server's own protocol error, and for an unknown tool. */
-export function toPassThroughResult(outcome: Outcome): CallToolResult {
+/**
+ * The outcome of a server's tool, unchanged. Throws the server's own protocol error, and for an unknown tool. Clients
+ * check structured content against the output schema, so an error of ours has none if there is a schema.
+ */
+export function toPassThroughResult(outcome: Outcome, hasOutputSchema: boolean): CallToolResult {
   const { content, value } = outcome;
   const meta = pickMeta(content?.meta);
   // `value` may be cut for models. The data of a single text is all of it.
@@ -38,10 +41,14 @@ export function toPassThroughResult(outcome: Outcome): CallToolResult {
     return toResult({ content: blocks, ...structured, ...meta });
   }
   if (outcome.status === "waiting") return toResult({ content: blocks, isError: true });
-  if (content !== undefined) return toResult({ content: blocks, isError: true, ...meta });
+  if (content !== undefined) {
+    const own = content.errorData === undefined ? {} : { structuredContent: content.errorData };
+    return toResult({ content: blocks, ...own, isError: true, ...meta });
+  }
   throwProtocolError(outcome.error);
   if (outcome.error.code === "unknown_action") throw createInvalidParamsError(outcome.error);
-  return toResult({ content: blocks, structuredContent: toProblemJson(outcome), isError: true });
+  const problem = hasOutputSchema ? {} : { structuredContent: toProblemJson(outcome) };
+  return toResult({ content: blocks, ...problem, isError: true });
 }
 
 /** The result of a resource, prompt or completion method, unchanged. Throws a protocol error where there is none. */

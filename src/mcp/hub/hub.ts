@@ -153,6 +153,9 @@ export function createHub(options: HubOptions) {
     /** Starts the server if needed. `insist` ignores the wait after a failure, for a person's request. */
     connect: async (server: string, signal?: AbortSignal, insist = false): Promise<ServerOffer> =>
       getSupervisor(server).connect(signal, insist),
+    /** Like `connect`, but stops a server that was started for this alone. */
+    learn: async (server: string, signal?: AbortSignal, insist = false): Promise<ServerOffer> =>
+      getSupervisor(server).learn(signal, insist),
     /** Throws `action_failed` with `mcp_code` and `mcp_data`; `server_failed` if the server dies. Sends nothing twice. */
     request: async (server: string, request: ServerRequest, call: RequestOptions): Promise<JsonObject> =>
       getSupervisor(server).request(request, call),

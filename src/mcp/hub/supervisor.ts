@@ -29,6 +29,8 @@ export class Supervisor {
   #stopping = new AbortController();
   #calls = 0;
   #called = 0;
+  /** Requests and connections that callers asked for. */
+  #uses = 0;
   #failures = 0;
   #uselessStarts = 0;
   #problem: string | undefined;
@@ -61,7 +63,16 @@ export class Supervisor {
     });
   }
 
+  /** Reads what the server offers. If it is started for that and no caller uses it meanwhile, it is stopped again. */
+  async learn(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
+    const uses = this.#isAway ? this.#uses : undefined;
+    const offer = await this.connect(signal, insist);
+    if (this.#uses - 1 === uses) await this.stop("idle");
+    return offer;
+  }
+
   async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
+    this.#uses++;
     const connection = await this.#getConnection(signal, insist);
     await waitUnlessAborted(connection.settled(), signal);
     this.#startIdleTimer();
@@ -71,6 +82,7 @@ export class Supervisor {
   async request(request: ServerRequest, options: RequestOptions): Promise<JsonObject> {
     this.#calls++;
     this.#called++;
+    this.#uses++;
     clearTimeout(this.#idleTimer);
     try {
       return await this.#attempt(request, options, true);

@@ -1,17 +1,17 @@
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction, type PendingSource, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
-import { SEPARATOR } from "../../core/names.ts";
-import { toWaitingFacts } from "../../core/outcome.ts";
+import { actionName, getEntry, SEPARATOR } from "../../core/names.ts";
+import { type Outcome, toWaitingFacts } from "../../core/outcome.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { createDropServerAction, createInstallActions, createSearchRegistryAction } from "./install-actions.ts";
-import { createConnectAction, createServerActions } from "./server-actions.ts";
+import { createConnectAction, createPendingSource, createServerActions, LIST_TOOLS } from "./server-actions.ts";
 import { type ServerInstaller, serverNotFoundError } from "./server-installer.ts";
-import { createToolAction, MCP_CATEGORY, type ServerAccess } from "./tool-actions.ts";
+import { createToolAction, MCP_CATEGORY, type ServerAccess, toMethodEntry } from "./tool-actions.ts";
 
 interface CatalogOptions extends ServerAccess {
   readonly manifests: ManifestService;
@@ -35,6 +35,8 @@ export function createMcpProvider(options: CatalogOptions & { readonly install: 
   return {
     category: MCP_CATEGORY,
     capability: `Use the tools of MCP servers${install ? ", and find, install or remove servers" : ""}.`,
+    pending: servers.pending,
+    learn: async ({ name }, signal) => void (await options.hub.connect(name, signal)),
     list() {
       const names = servers.names();
       const actions = install ? [...using, ...managing] : names.length > 0 ? using : [];
@@ -72,6 +74,8 @@ function createServerCatalog(access: CatalogOptions) {
       const spec = find(server);
       return spec === undefined ? [] : getActions(spec);
     },
+    pending: (): readonly PendingSource[] =>
+      installer.specs().flatMap((spec) => (manifests.offer(spec.name) ? [] : [createPendingSource(access, spec)])),
     /** The entry of `mcp__list_servers`, without the number of tools if they are unknown. */
     summarize(name: string, visibleTools: number): JsonObject {
       const { state } = hub.status(name);
@@ -105,14 +109,22 @@ function createListServersAction(servers: ServerCatalog): Action {
 
 function createListToolsAction(servers: ServerCatalog): Action {
   return defineAction(MCP_CATEGORY, {
-    entry: "list_tools",
+    entry: getEntry(LIST_TOOLS),
     description: "List the tools of one MCP server as `<server>__<tool>`, with their schemas.",
     effect: "read",
     idempotent: true,
     input: z.strictObject({ server: z.string().min(1) }),
     examples: [{ args: { server: "github" } }],
-    run({ server }, { sees }) {
-      const visible = servers.actions(server).filter((action) => sees(action.name));
+    async run({ server }, { sees, invoke, untimed }) {
+      const listVisible = () => servers.actions(server).filter((action) => sees(action.name));
+      let visible = listVisible();
+      if (visible.length > 0 && servers.pending().some(({ name }) => name === server)) {
+        // As a call of its own, so that the policy decides on the start.
+        const connect = actionName(MCP_CATEGORY, toMethodEntry(server, "connect"));
+        const connected = await untimed(() => invoke(connect, {}));
+        if (connected.status !== "done") return readInnerOutcome(connected);
+        visible = listVisible();
+      }
       if (visible.length === 0) throw serverNotFoundError(server);
       return {
         server,
@@ -145,13 +157,17 @@ function createCallToolAction(): Action {
     examples: [{ args: { tool: "github__create_issue", tool_args: { title: "It is broken" } } }],
     async run({ tool, tool_args }, { invoke }) {
       const prefix = `${MCP_CATEGORY}${SEPARATOR}`;
-      const outcome = await invoke(tool.startsWith(prefix) ? tool : `${prefix}${tool}`, tool_args);
-      if (outcome.status === "done")
-        return outcome.content === undefined ? outcome.data : new WithContent(outcome.data, outcome.content);
-      if (outcome.status === "waiting")
-        return { status: outcome.status, action: outcome.action, ...toWaitingFacts(outcome.reason, outcome.approval) };
-      const { code, error, hint, ...details } = outcome.error;
-      throw new QmError(code, error, { ...omitUndefined({ hint }), details, content: outcome.content });
+      return readInnerOutcome(await invoke(tool.startsWith(prefix) ? tool : `${prefix}${tool}`, tool_args));
     },
   });
+}
+
+/** The outcome of a call inside another as the result of the other. */
+function readInnerOutcome(outcome: Outcome): unknown {
+  if (outcome.status === "done")
+    return outcome.content === undefined ? outcome.data : new WithContent(outcome.data, outcome.content);
+  if (outcome.status === "waiting")
+    return { status: outcome.status, action: outcome.action, ...toWaitingFacts(outcome.reason, outcome.approval) };
+  const { code, error, hint, ...details } = outcome.error;
+  throw new QmError(code, error, { ...omitUndefined({ hint }), details, content: outcome.content });
 }

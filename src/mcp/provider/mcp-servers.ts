@@ -92,6 +92,15 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
   const provider = createMcpProvider({ ...options, hub, manifests, installer });
   await configure(specs);
 
+  async function listWithRecords(): Promise<readonly ServerView[]> {
+    const [recorded, known] = await Promise.all([options.recorded(), problems.all()]);
+    const here = recorded.filter(({ host }) => host === processFacts.host);
+    const times = await Promise.all(here.map(({ pid }) => readStartTime(pid)));
+    const alive = here.filter(({ startedAt }, at) => times[at] === startedAt);
+    const running = new Map(alive.map(({ server, pid }) => [server, pid]));
+    return list().map((view) => applyRecords(view, running.get(view.spec.name), known.get(view.spec.name)));
+  }
+
   return {
     provider: {
       ...provider,
@@ -112,13 +121,12 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
     stopProcesses: (names: readonly string[]) => stopProcesses(names, processes, processFacts),
     list,
     /** Like `list`, with the recorded processes and problems of other processes. */
-    async listWithRecords(): Promise<readonly ServerView[]> {
-      const [recorded, known] = await Promise.all([options.recorded(), problems.all()]);
-      const here = recorded.filter(({ host }) => host === processFacts.host);
-      const times = await Promise.all(here.map(({ pid }) => readStartTime(pid)));
-      const alive = here.filter(({ startedAt }, at) => times[at] === startedAt);
-      const running = new Map(alive.map(({ server, pid }) => [server, pid]));
-      return list().map((view) => applyRecords(view, running.get(view.spec.name), known.get(view.spec.name)));
+    listWithRecords,
+    /** The servers to ask for their tools: not those that wait for a login, or that another process asks now. */
+    async listUnknown(): Promise<readonly string[]> {
+      await manifests.refresh();
+      const views = (await listWithRecords()).filter(({ spec }) => manifests.offer(spec.name) === undefined);
+      return views.filter(({ state }) => state === "configured" || state === "failed").map(({ spec }) => spec.name);
     },
     close,
   };

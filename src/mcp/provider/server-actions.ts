@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define-action.ts";
+import { defineAction, type PendingSource } from "../../catalog/define-action.ts";
 import type { Action, Handler } from "../../core/action.ts";
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
-import { actionName } from "../../core/names.ts";
+import { actionName, getEntry } from "../../core/names.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
+import { resolveToolTraits } from "../manifests/tool-traits.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import {
   getReadiness,
@@ -15,6 +16,8 @@ import {
   toMethodEntry,
   toToolEntry,
 } from "./tool-actions.ts";
+
+export const LIST_TOOLS = actionName(MCP_CATEGORY, "list_tools");
 
 /** Actions for resources, prompts and completions. They have the names of MCP methods; tool names have no slash. */
 export function createServerActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
@@ -76,6 +79,23 @@ export function createConnectAction(access: ServerAccess, spec: ServerSpec): Act
       return { server: name, actions: names, hint: "Call them by these names, or describe them first." };
     },
   });
+}
+
+/** The actions of a server whose tools are unknown: all that the policy needs to decide who may start it. */
+export function createPendingSource(access: ServerAccess, spec: ServerSpec): PendingSource {
+  const prefix = actionName(MCP_CATEGORY, toMethodEntry(spec.name, ""));
+  const connect = createConnectAction(access, spec);
+  return {
+    name: spec.name,
+    prefix,
+    askedBy: LIST_TOOLS,
+    expect(name) {
+      // Annotations are unknown, so only the configuration says more than the worst effect.
+      const tool = { name: name.slice(prefix.length), annotations: { destructiveHint: false } };
+      const { enabled, effect, tags } = resolveToolTraits(tool, { ...spec, trustAnnotations: true });
+      return enabled ? { ...connect, name, entry: getEntry(name), effect, tags } : undefined;
+    },
+  };
 }
 
 function commonFields(access: ServerAccess, { name, callTimeoutMs }: ServerSpec, method: string) {

@@ -56,7 +56,9 @@ export function readToolResult(tool: string, result: JsonObject): unknown {
   const { structuredContent } = result;
   if (result.isError === true) {
     const said = formatContent(blocks, ERROR_TEXT_LIMIT) || "it gave no reason";
-    throw new QmError("action_failed", `${tool} failed: ${said}`, { content: { blocks, ...meta } });
+    const errorData = isWide(structuredContent) ? undefined : structuredContent;
+    const content = { blocks, ...meta, ...omitUndefined({ errorData }) };
+    throw new QmError("action_failed", `${tool} failed: ${said}`, { content });
   }
   if (isWide(structuredContent)) {
     const message = `${tool} returned an object with more than ${FIELD_LIMIT} fields`;

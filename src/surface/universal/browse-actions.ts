@@ -14,6 +14,7 @@ import { QmError } from "../../core/errors.ts";
 import { cloneFrozen, getOwn, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
+import { joinNotes } from "../pending-note.ts";
 import { readState } from "../search-results.ts";
 import type { SurfaceTool } from "../surface.ts";
 
@@ -90,6 +91,8 @@ export interface ActionList {
   /** Absent on the last page. */
   readonly next_offset?: number;
   readonly hint?: string;
+  /** Sources, such as MCP servers, whose actions are not known yet. A model reads of them in `hint`. */
+  readonly pending?: readonly string[];
 }
 
 const PAGE_SIZE = 10;
@@ -110,8 +113,13 @@ export const listActionsTool: SurfaceTool = cloneFrozen({
   effect: "read",
 });
 
-/** One page of the visible actions. The first has the search hint. Throws `unknown_category` with the valid ones. */
-export function listActions(view: View, { category = [], filter = "", ...query }: ListQuery, searchHint?: string) {
+/** One page of the visible actions. The first has the hints. Throws `unknown_category` with the valid ones. */
+export function listActions(
+  view: View,
+  { category = [], filter = "", ...query }: ListQuery,
+  searchHint?: string,
+  pendingNote?: string,
+): ActionList {
   const offset = Math.max(0, Math.trunc(query.offset ?? 0));
   const limit = Math.max(1, Math.trunc(query.limit ?? PAGE_SIZE));
   const pool = category.length === 0 ? view.actions() : selectCategories(view, category);
@@ -121,7 +129,8 @@ export function listActions(view: View, { category = [], filter = "", ...query }
   const page = found.slice(offset, offset + Math.min(limit, PAGE_LIMIT));
   const items = fitPage(page.map((action) => toListedAction(action, category.length > 0)));
   const end = offset + items.length;
-  const hint = createListHint(view, total, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
+  const remark = createListHint(view, total, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
+  const hint = joinNotes(remark, offset === 0 ? pendingNote : undefined);
   return omitUndefined({ items, total, next_offset: items.length > 0 && end < total ? end : undefined, hint });
 }
 

@@ -5,6 +5,7 @@ import { cloneFrozen, omitUndefined } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { SearchType } from "../../core/surface-choice.ts";
 import type { CatalogSearchRequest, CatalogSearchResult } from "../../search/search.ts";
+import { joinNotes } from "../pending-note.ts";
 import {
   clampLimit,
   composeHint,
@@ -42,6 +43,8 @@ export interface FoundActions {
   readonly search_type: string;
   readonly unmatched?: readonly string[];
   readonly hint?: string;
+  /** Sources, such as MCP servers, whose actions are not known yet. A model reads of them in `hint`. */
+  readonly pending?: readonly string[];
 }
 
 const NAMES_LISTED = 3;
@@ -69,9 +72,15 @@ export function toSearchRequest(view: View, { query, type, category = [], limit 
 }
 
 /** `text`: the lines that a model reads instead of the data of a compact answer. */
-export function toSearchAnswer(view: View, found: CatalogSearchResult, detail: ActionSearch["detail"] = "compact") {
+export function toSearchAnswer(
+  view: View,
+  found: CatalogSearchResult,
+  detail: ActionSearch["detail"] = "compact",
+  pendingNote?: string,
+) {
   const { hits } = found;
-  const hint = composeHint(found, () => suggestNextStep(view, found));
+  const remark = composeHint(found, () => suggestNextStep(view, found));
+  const hint = joinNotes(remark, pendingNote);
   if (detail === "full") {
     const all = hits.map(({ action, score }) => ({
       qualified_name: action.name,
@@ -85,7 +94,7 @@ export function toSearchAnswer(view: View, found: CatalogSearchResult, detail: A
     const more = left === 0 ? hint : `${left} more fit; ask for less at a time.${hint === undefined ? "" : ` ${hint}`}`;
     return { data: { items, ...toSearchFacts(found, more) } };
   }
-  const { items, text } = formatHits(hits, formatNotes("Nothing available", found, hint));
+  const { items, text } = formatHits(hits, formatNotes("Nothing available", found, remark, pendingNote));
   const listed = items.map(({ name, summary, signature, score, state }) =>
     omitUndefined({ qualified_name: name, score, short_description: summary, signature, state }),
   );

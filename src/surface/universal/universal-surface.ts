@@ -3,6 +3,7 @@ import type { Caller } from "../../core/caller.ts";
 import { cloneFrozen, type JsonObject } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { findView, resolveToolName } from "../native-tools.ts";
+import { formatPendingNote } from "../pending-note.ts";
 import {
   createLookUp,
   type LookUp,
@@ -55,7 +56,9 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
         case "list_actions":
           return browse(listActionsTool, args, async (query: ListQuery) => {
             const live = await backend.live.list(caller, query.category ?? []);
-            return { data: listActions(backend.getView(caller, live), query, backend.searchHint()) };
+            const view = backend.getView(caller, live);
+            const note = formatPendingNote(view, query.category);
+            return { data: listActions(view, query, backend.searchHint(), note) };
           });
         case "describe_action":
           return browse(describeActionTool, args, async ({ action_name }) => {
@@ -68,7 +71,7 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
             const search = prepared as unknown as ActionSearch;
             const view = backend.getView(caller);
             const found = await backend.search(caller, toSearchRequest(view, search), signal);
-            return toSearchAnswer(view, found, search.detail);
+            return toSearchAnswer(view, found, search.detail, formatPendingNote(view, search.category));
           });
         case "invoke_action": {
           let prepared: JsonObject;

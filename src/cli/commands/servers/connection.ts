@@ -1,13 +1,15 @@
 import type { Command } from "commander";
 import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { type Problem, QmError } from "../../../core/errors.ts";
+import { omitUndefined } from "../../../core/json.ts";
 import { didYouMean } from "../../../core/nearest.ts";
+import type { LearnedServer } from "../../../mcp/provider/learn-servers.ts";
 import type { McpServers } from "../../../mcp/provider/mcp-servers.ts";
 import type { ServerSpec } from "../../../mcp/server-spec.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { type Context, inWorkspace, withWorkspace } from "../../context.ts";
 import { exitCodes, getExitCode } from "../../exit-codes.ts";
-import { showProgress } from "../../terminal.ts";
+import { showCount, showProgress } from "../../terminal.ts";
 
 /** The configured server with this name. Throws `not_found`. */
 export function requireServer(servers: Pick<McpServers, "list">, name: string): ServerSpec {
@@ -81,35 +83,49 @@ export function addServersStartStopCommands(servers: Command, context: Context):
     );
 }
 
-async function runServersStart({ io, out, end }: Context, { servers }: Workspace, names: readonly string[]) {
-  const { hub, manifests } = servers;
-  const wanted =
-    names.length === 0 ? servers.list().map(({ spec }) => spec) : names.map((name) => requireServer(servers, name));
-  const stopProgress = showProgress(io.stderr, wanted.map(({ name }) => name).join(", "));
-  const results = await Promise.all(
-    wanted.map(async (spec) => {
-      const { name } = spec;
-      try {
-        const { tools, protocolVersion } = await hub.connect(name, io.signal, true);
-        return { name, tools: tools.length, protocol: protocolVersion };
-      } catch (thrown) {
-        if (!(thrown instanceof QmError)) throw thrown;
-        return { name, problem: addLogHint(thrown.toProblem(), spec) };
-      }
-    }),
-  ).finally(stopProgress);
+async function runServersStart(context: Context, { servers }: Workspace, names: readonly string[]): Promise<void> {
+  const { io, out, end } = context;
+  const wanted = names.length === 0 ? servers.list().map(({ spec }) => spec.name) : names;
+  for (const name of wanted) requireServer(servers, name);
+  const results = await askServers(context, servers, wanted);
   const codes = results.flatMap(({ problem }) => (problem ? getExitCode(problem.code, io.signal.aborted) : []));
   if (codes.length > 0) end(codes.includes(exitCodes.interrupted) ? exitCodes.interrupted : exitCodes.failed);
   if (out.isJson) return out.json({ servers: results });
   if (results.length === 0) out.line("No MCP servers are configured.");
-  for (const { name, problem, tools, protocol } of results) {
+  showAskedServers(context, results);
+}
+
+/** Starts servers, reads their tools and stops them, and shows a person how far it is. */
+export async function askServers(
+  { io }: Pick<Context, "io">,
+  servers: Pick<McpServers, "hub" | "manifests" | "list">,
+  names: readonly string[],
+  timeoutMs?: number,
+): Promise<readonly LearnedServer[]> {
+  const { learnServers } = await import("../../../mcp/provider/learn-servers.ts");
+  const progress = showCount(io.stderr, "servers asked for their tools");
+  let done = 0;
+  const showDone = () => progress.at({ done, total: names.length });
+  showDone();
+  const onLearned = () => {
+    done++;
+    showDone();
+  };
+  const options = { signal: io.signal, insist: true, onLearned, ...omitUndefined({ timeoutMs }) };
+  const asked = await learnServers(servers, names, options).finally(progress.end);
+  return asked.map((each) =>
+    each.problem ? { ...each, problem: addLogHint(each.problem, requireServer(servers, each.name)) } : each,
+  );
+}
+
+export function showAskedServers({ out }: Context, asked: readonly LearnedServer[]): void {
+  for (const { name, problem, tools = 0, protocol = "", withheld } of asked) {
     if (problem !== undefined) {
       out.line(`${name}: ${out.bad(escapeUnsafe(problem.error))}`);
       if (problem.hint !== undefined) out.line(out.dim(`    ${escapeUnsafe(problem.hint)}`));
       continue;
     }
-    const withheld = manifests.withheld(name).length;
-    const review = withheld === 0 ? "" : `, ${withheld} withheld: qm servers review ${name}`;
+    const review = withheld === undefined ? "" : `, ${withheld} withheld: qm servers review ${name}`;
     out.line(`${name}: ${out.good("works")}, ${formatCount(tools, "tool")}, MCP ${escapeUnsafe(protocol)}${review}`);
   }
 }
