@@ -265,6 +265,7 @@ describe("one pipeline", () => {
     expect(importing("policy/decide.ts").sort()).toEqual([
       "app/caller-access.ts",
       "invoke/invoke.ts",
+      "invoke/learn-source.ts",
       "policy/explain.ts",
     ]);
   });

@@ -33,7 +33,10 @@ test("a person is asked even with --yes", async () => {
 
   const ran = await qm(cwd, [...IMPORT, "--yes"], { env, platform: "linux", ...atTerminal("n\n") });
 
-  expect(ran).toMatchObject({ code: 3, err: expect.stringContaining("Add 1 server? [y/N]") });
+  expect(ran).toMatchObject({
+    code: 3,
+    err: expect.stringContaining("Add 1 server, and start it once to read its tools? [y/N]"),
+  });
   expect(existsSync(config)).toBe(false);
 });
 

@@ -77,7 +77,7 @@ describe("qm import", () => {
     const nobody = await run(["import"]);
 
     expect([no.code, nobody.code]).toEqual([3, 3]);
-    expect(no.err).toContain("Add 1 server? [y/N]");
+    expect(no.err).toContain("Add 1 server, and start it once to read its tools? [y/N]");
     expect(nobody.err).toContain("QM_APPROVER_TOKEN");
     expect(await readdir(cwd)).toEqual([]);
     expect((await run(["import"], atTerminal("y\n"))).code).toBe(0);
