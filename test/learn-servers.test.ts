@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -215,6 +216,30 @@ describe("qm import", () => {
     expect(items.map((item: { qualified_name: string }) => item.qualified_name)).toEqual(["mcp__odd__echo"]);
   });
 
+  test("starts only the servers that the person has seen, as they were shown", async () => {
+    const { folder, listPids } = await oddFolder();
+    const unseen = { command: node, args: [odd, join(folder, "script.json")] };
+    const { cwd, run, json } = await place({ memory: reference("memory"), changed: reference("everything") });
+    const path = join(cwd, "quartermaster.yaml");
+    await writeFile(path, JSON.stringify({ servers: { unseen } }));
+    const terminal = atTerminal("y\n");
+    // Another process replaces a command after it was written.
+    const write = (text: string) => {
+      if (!text.startsWith("Added 2 servers")) return;
+      writeFileSync(path, JSON.stringify({ servers: { unseen, changed: unseen, memory: reference("memory") } }));
+    };
+
+    await run(["import"], { ...terminal, stdout: { write, isTTY: true, columns: 100 } });
+
+    const { servers } = await json(["servers", "list"]);
+    expect(servers.map(({ name, state }: Record<string, string>) => [name, state])).toEqual([
+      ["changed", "configured"],
+      ["memory", "known"],
+      ["unseen", "configured"],
+    ]);
+    expect(await listPids()).toEqual([]);
+  });
+
   test("starts nothing with --no-start", async () => {
     const { folder, listPids } = await oddFolder();
     const { run } = await place({ odd: { command: node, args: [odd, join(folder, "script.json")] } });
@@ -337,28 +362,31 @@ describe("a server that was not asked yet", () => {
     const caller = { actor };
     const surface = await quartermaster.surface(caller, "universal");
 
-    const [hidden, missing] = await Promise.all(
-      ["mcp__odd__echo", "mcp__odb__echo"].map((name) => quartermaster.invoke(name, {}, { caller })),
-    );
-    const answers = [
-      await surface.call("search_actions", { query: "echo" }),
-      await surface.call("list_actions", {}),
-      await surface.call("invoke_action", { action_name: "mcp__list_tools", args: { server: "odd" } }),
-      await surface.call("invoke_action", { action_name: "mcp__call_tool", args: { tool: "odd__echo" } }),
-    ];
+    const answersAbout = async (server: string) => {
+      const run = (action_name: string, args: object) => surface.call("invoke_action", { action_name, args });
+      const given = [
+        await surface.call("search_actions", { query: "echo" }),
+        await surface.call("list_actions", {}),
+        await surface.call("describe_action", { action_name: `mcp__${server}__echo` }),
+        await run(`mcp__${server}__echo`, {}),
+        await run("mcp__list_tools", { server }),
+        await run("mcp__call_tool", { tool: `${server}__echo` }),
+      ];
+      return given.map(({ ok, text }) => [ok, text.replaceAll("odb", "odd")]);
+    };
+    const [hidden, missing] = [await answersAbout("odd"), await answersAbout("odb")];
 
-    const plain = (outcome: unknown) => JSON.stringify(outcome).replaceAll("odb", "odd");
-    const { callId: _a, durationMs: _b, ...first } = hidden as never as Record<string, unknown>;
-    const { callId: _c, durationMs: _d, ...second } = missing as never as Record<string, unknown>;
-    expect(plain(first)).toBe(plain(second));
-    expect(
-      answers
-        .slice(0, 2)
-        .map(({ text }) => text)
-        .join(),
-    ).not.toContain("odd");
-    expect(answers[2]?.ok || answers[3]?.ok).toBe(false);
+    expect(hidden).toEqual(missing);
+    expect(hidden.map(([ok]) => ok)).toEqual([true, true, false, false, false, false]);
+    expect(hidden.slice(0, 2).join()).not.toContain("odd");
     expect(await listPids()).toEqual([]);
+  });
+
+  test("is started for an actor that may use only this tool of it", async () => {
+    const { quartermaster } = await openOdd({}, { actors: { default: { tools: ["mcp__odd__echo"] } } });
+
+    expect(await quartermaster.invoke("mcp__odd__echo", { text: "hi" })).toMatchObject({ status: "done", data: "hi" });
+    expect(await quartermaster.invoke("mcp__odd__pid")).toMatchObject({ error: { code: "unknown_action" } });
   });
 
   test("is not started for a tool that the policy refuses or the configuration switches off", async () => {

@@ -1,6 +1,8 @@
 import type { View } from "../catalog/view.ts";
 
 const NAMES_LISTED = 5;
+/** Characters of the names. The note must fit beside the hits of a search. */
+const NAMES_LENGTH = 120;
 
 /** Tells a model which sources have actions that are not known yet, and the action that asks them. */
 export function formatPendingNote(view: View, categories?: readonly string[]): string | undefined {
@@ -8,6 +10,7 @@ export function formatPendingNote(view: View, categories?: readonly string[]): s
   const [first] = pending;
   if (first === undefined) return undefined;
   const names = pending.slice(0, NAMES_LISTED).map(({ name }) => name);
+  while (names.length > 1 && names.join(", ").length > NAMES_LENGTH) names.pop();
   const rest = pending.length - names.length;
   const { askedBy } = first;
   const next = askedBy !== undefined && view.get(askedBy) !== undefined ? ` ${askedBy} asks them.` : "";
