@@ -126,6 +126,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "surface",
     "approval",
     "infospace",
+    "providers",
     "replay",
     "evals",
     "http",

@@ -37,7 +37,7 @@ interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
     Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "readiness">> {}
 
-type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "requiresApproval";
+type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "resultChars" | "requiresApproval";
 type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview";
 
 interface ActionDeclaration<Schema extends InputSchema>

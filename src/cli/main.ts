@@ -23,6 +23,7 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["eval", async () => (await import("./commands/eval.ts")).addEvalCommand],
   ["notes", async () => (await import("./commands/notes.ts")).addNotesCommand],
   ["servers", async () => (await import("./commands/servers.ts")).addServersCommand],
+  ["skills", async () => (await import("./commands/skills.ts")).addSkillsCommand],
   ["secrets", async () => (await import("./commands/secrets.ts")).addSecretsCommand],
   ["preflight", async () => (await import("./commands/preflight.ts")).addPreflightCommand],
   ["mcp", async () => (await import("./commands/serve.ts")).addMcpCommand],

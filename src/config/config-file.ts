@@ -2,8 +2,8 @@ import { type FSWatcher, unwatchFile, watch, watchFile } from "node:fs";
 import { lstat, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrorMessage, QmError } from "../core/errors.ts";
+import { YAML_BYTE_LIMIT } from "../core/yaml.ts";
 import { hashConfig, type LoadedConfig, type ParseConfigOptions, parseConfig } from "./parse.ts";
-import { CONFIG_BYTE_LIMIT } from "./yaml.ts";
 
 export const CONFIG_FILE = "quartermaster.yaml";
 export type ReadConfigFile = (path: string) => Promise<Uint8Array>;
@@ -53,8 +53,8 @@ export async function readConfig(path: string, read: ReadConfigFile = readSmallF
 async function readSmallFile(path: string): Promise<Uint8Array> {
   const stats = await stat(path);
   if (!stats.isFile()) throw new QmError("invalid_config", `${path} is not a file`);
-  if (stats.size > CONFIG_BYTE_LIMIT)
-    throw new QmError("invalid_config", `${path} is larger than ${CONFIG_BYTE_LIMIT} bytes`);
+  if (stats.size > YAML_BYTE_LIMIT)
+    throw new QmError("invalid_config", `${path} is larger than ${YAML_BYTE_LIMIT} bytes`);
   return readFile(path);
 }
 

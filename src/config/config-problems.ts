@@ -3,36 +3,14 @@ import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import { findNearest } from "../core/nearest.ts";
+import { formatKeyPath, type KeyPath, PROBLEM_LIMIT, type YamlDocument, type YamlProblem } from "../core/yaml.ts";
 import { listFileKeys } from "./file-keys.ts";
 import { configSchema } from "./schema.ts";
-import type { YamlDocument } from "./yaml.ts";
 
-/** A place in the file, counted from 1. */
-export type ConfigPosition = { readonly line: number; readonly column: number };
-
-export interface ConfigProblem extends ConfigPosition {
-  /** `policy.rules[0].effect`; empty for the file as a whole. */
-  readonly key: string;
-  readonly message: string;
-}
-
-export type KeyPath = readonly (string | number)[];
-
-export const formatKeyPath = (path: KeyPath): string =>
-  path
-    .map((segment, index) => {
-      if (typeof segment === "number") return `[${segment}]`;
-      const name = /^[\w-]{1,80}$/.test(segment) ? segment : quoteName(segment);
-      return index === 0 ? name : `.${name}`;
-    })
-    .join("");
-
-/** Locating a problem takes time, and a hundred are enough to work with. */
-export const PROBLEM_LIMIT = 100;
 const LISTED_LIMIT = 20;
 
 /** All problems in the order of the file, one a line: `quartermaster.yaml:4:3 policy.denyed: unknown key`. */
-export function invalidConfigError(path: string, problems: readonly ConfigProblem[]): QmError {
+export function invalidConfigError(path: string, problems: readonly YamlProblem[]): QmError {
   const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column).slice(0, PROBLEM_LIMIT);
   const lines = sorted
     .slice(0, LISTED_LIMIT)
@@ -58,7 +36,7 @@ export function describeAllowed(issue: z.core.$ZodRawIssue): string | undefined 
 }
 
 /** A zod issue as problems of the file: key, value, what is allowed, and a suggestion. */
-export function toConfigProblems(issue: z.core.$ZodIssue, yaml: YamlDocument): readonly ConfigProblem[] {
+export function toConfigProblems(issue: z.core.$ZodIssue, yaml: YamlDocument): readonly YamlProblem[] {
   const path = issue.path as KeyPath;
   if (issue.code === "unrecognized_keys") return toUnknownKeyProblems(issue.keys, path, yaml);
   if (issue.code === "invalid_key") {
@@ -73,7 +51,7 @@ export function toConfigProblems(issue: z.core.$ZodIssue, yaml: YamlDocument): r
   return [{ key: formatKeyPath(path), message: message + suggestValue(issue, value), ...yaml.locateValue(path) }];
 }
 
-function toUnknownKeyProblems(keys: readonly string[], path: KeyPath, yaml: YamlDocument): readonly ConfigProblem[] {
+function toUnknownKeyProblems(keys: readonly string[], path: KeyPath, yaml: YamlDocument): readonly YamlProblem[] {
   const known = listFileKeys(configSchema, path);
   return keys.slice(0, PROBLEM_LIMIT).map((key) => {
     const near = findNearest(key, known);

@@ -18,6 +18,10 @@ providers:
     root: .
     read_only: false
 
+# Folders with skills: instructions in a SKILL.md, as actions: skill__<name>.
+#skills:
+#  folders: [.agents/skills, .claude/skills]
+
 # MCP servers. Their tools are actions: mcp__<name>__<tool>. \`qm servers add\` and \`qm import\` write them here.
 #servers:
 #  memory:

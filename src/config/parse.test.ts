@@ -23,6 +23,7 @@ describe("a configuration", () => {
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
       providers: { file: { enabled: true, root: ".", readOnly: false } },
+      skills: { folders: [] },
       servers: {},
       mcp: { registry: "https://registry.modelcontextprotocol.io", startingAtOnce: 4, install: true },
       gateway: {
@@ -135,7 +136,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["servers: { a: { command: x, url: 'http://x.example' } }", "servers.a: has both `command`"],
   ["servers: { a: { url: 'htp:/x' } }", 'servers.a.url: "htp:/x" is not allowed; expected an http or https URL'],
   ["servers: { a: { url: 'https://' } }", 'servers.a.url: "https://" is not allowed; expected an http or https URL'],
-  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, servers, mcp, gateway, policy, actors"],
+  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, skills, servers, mcp, gateway, policy, actors"],
   ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
   [

@@ -4,18 +4,17 @@ import { getErrorMessage } from "../core/errors.ts";
 import { compileCondition, ROUTE_VARIABLES } from "../core/expression.ts";
 import { cloneFrozen, getOwn, isRecord } from "../core/json.ts";
 import {
-  type ConfigProblem,
-  describeAllowed,
   formatKeyPath,
-  invalidConfigError,
   type KeyPath,
   PROBLEM_LIMIT,
-  toConfigProblems,
-} from "./config-problems.ts";
+  readYaml,
+  type YamlDocument,
+  type YamlProblem,
+} from "../core/yaml.ts";
+import { describeAllowed, invalidConfigError, toConfigProblems } from "./config-problems.ts";
 import { parseFileValue } from "./file-keys.ts";
 import { describeMissing, type Environment, listVariables, SECRET_PREFIX } from "./references.ts";
 import { type Config, configSchema } from "./schema.ts";
-import { readYaml, type YamlDocument } from "./yaml.ts";
 
 export interface ParseConfigOptions {
   /** Checks references now. Absent, and always for secrets, servers, gateway, approvals: where they are used. */
@@ -71,7 +70,7 @@ export const hashConfig = (bytes: Uint8Array): string => createHash("sha256").up
 
 /** Problems the schema cannot see. Reads the raw values, so that they are reported together with those of the schema. */
 function findRuleProblems(yaml: YamlDocument, compile: ParseConfigOptions["compileExpression"]) {
-  const problems: ConfigProblem[] = [];
+  const problems: YamlProblem[] = [];
   const report = (at: KeyPath, message: string) =>
     problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });
   const tryCompile = (text: unknown, at: KeyPath, compileText = compile) => {

@@ -34,6 +34,15 @@ export const configSchema = z
       })
       .prefault({})
       .describe("The built-in categories of actions."),
+    skills: z
+      .strictObject({
+        folders: list(
+          referenceText("a path"),
+          `Folders that are searched for skills: folders with a SKILL.md. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
+        ),
+      })
+      .prefault({})
+      .describe("Instructions for models, as actions: `skill__<name>`."),
     servers: serversSchema,
     mcp: mcpSchema,
     gateway: gatewaySchema,

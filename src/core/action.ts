@@ -128,6 +128,8 @@ export interface Action {
   readonly idempotent: boolean;
   readonly timeoutMs?: number;
   readonly concurrency?: number;
+  /** Results up to this length are shown whole instead of stored. Absent: the limit for all actions. */
+  readonly resultChars?: number;
   /** For a resource: the operation that invoking it runs. */
   readonly canonical?: { readonly target: ActionName; readonly transform: ArgumentTransform };
   /** `file:line` of the registration, if it came from code. */

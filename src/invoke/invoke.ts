@@ -101,7 +101,8 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
   const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span };
   const ending = () => {
     const durationMs = Math.max(0, runtime.elapsed() - started);
-    return { callId: call.id, durationMs, valueLimit, action: progress.action?.name };
+    const { name: action, resultChars = valueLimit } = progress.action ?? {};
+    return { callId: call.id, durationMs, valueLimit: resultChars, action };
   };
   let outcome: Outcome;
   try {

@@ -97,12 +97,14 @@ function invalidOutputError(action: Action, what: string, options: { details?: J
 
 /** Stores a result too long to show, except for handlers. A failure is only reported: the call has run. */
 export async function storeLongResult(
-  { resultStore, valueLimit, onProblem }: Pick<InvokePipeline, "resultStore" | "valueLimit" | "onProblem">,
+  pipeline: Pick<InvokePipeline, "resultStore" | "valueLimit" | "onProblem">,
   { id: callId, caller, inside, keep }: ActionCall,
-  { name: action }: Action,
+  { name: action, resultChars }: Action,
   result: CheckedResult,
 ): Promise<CheckedResult> {
   if (inside !== undefined || keep === false || result.kept !== undefined) return result;
+  const { resultStore, onProblem } = pipeline;
+  const valueLimit = resultChars ?? pipeline.valueLimit;
   try {
     const kept = await resultStore.store(toVisibleResult(result), { caller, callId, action }, valueLimit);
     return kept === undefined ? result : { ...result, kept };

@@ -16,6 +16,7 @@ import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
+import type { SkillRoot } from "../providers/skill/skill-folders.ts";
 import { resolveIndexPath, toPolicyOptions, toSearchSettings, toServerSpecs } from "./config-mapping.ts";
 import {
   createReferenceFiller,
@@ -60,6 +61,7 @@ export interface Workspace {
   readonly servers: McpServers;
   /** The secrets for `${secret:NAME}`. */
   readonly secrets: SecretStore;
+  readonly skillRoots: readonly SkillRoot[];
   /** Fills the references in a configured text. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
   readonly tracer: Tracer;
@@ -116,6 +118,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       if (servers !== undefined) return servers;
       throw new QmError("conflict", "the workspace was opened for its ledger alone");
     },
+    get skillRoots() {
+      return listSkillRoots(loaded, filling);
+    },
     secrets,
     tracer,
     fill: createReferenceFiller(env, storePath),
@@ -155,12 +160,19 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const vectors = { path: findVectorsPath(), background: purpose === "calls" };
     return createQuartermaster({
       ...common,
-      providers: [file, servers?.provider].filter((provider) => provider !== undefined),
+      providers: [file, await createSkillProvider(), servers?.provider].filter((each) => each !== undefined),
       store: purpose === "looking" ? ":memory:" : storePath,
       approvals: { worker: watch && purpose === "calls" },
       search: toSearchSettings(loaded, filling, vectors),
       infospace: config.infospace,
     });
+  }
+
+  async function createSkillProvider(): Promise<Provider | undefined> {
+    const roots = listSkillRoots(loaded, filling);
+    if (roots.length === 0) return undefined;
+    const { skillProvider } = await import("../providers/skill/skill-provider.ts");
+    return skillProvider({ roots, onProblem });
   }
 
   async function applyConfig(next: LoadedConfig): Promise<void> {
@@ -242,6 +254,7 @@ const restartSections: readonly (keyof Config)[] = [
   "infospace",
   "surface",
   "search",
+  "skills",
   "mcp",
   "gateway",
   "telemetry",
@@ -258,6 +271,13 @@ export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environm
 
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
+
+/** The folders of the configuration. Its author chose them, so they are trusted. */
+export const listSkillRoots = ({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] =>
+  config.skills.folders.map((path, at) => {
+    const source = "configured";
+    return { folder: resolve(folder, resolveReference(path, env, `skills.folders[${at}]`)), source, isTrusted: true };
+  });
 
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;

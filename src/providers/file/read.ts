@@ -161,10 +161,11 @@ export const readAction = (root: FileRoot): Action =>
       { args: { path: "README.md" } },
       { args: { path: "logs/server.log", offset: 4000, limit: 200 }, description: "Lines 4000 to 4199" },
     ],
-    run: (args, { signal }) => read(root, args, signal),
+    run: (args, { signal }) => readText(root, args, signal),
   });
 
-async function read(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
+/** Throws `not_text` for other files, and `path_refused` outside of the root. */
+export async function readText(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const place = await resolveFilePath(root, args.path);
   return withFile(place, async ({ handle, stats }) => {
     const head = Buffer.alloc(HEAD_BYTES);

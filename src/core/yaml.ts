@@ -13,24 +13,41 @@ import {
   Parser,
   type YAMLError,
 } from "yaml";
-import { clip } from "../core/json.ts";
-import {
-  type ConfigPosition,
-  type ConfigProblem,
-  formatKeyPath,
-  type KeyPath,
-  PROBLEM_LIMIT,
-} from "./config-problems.ts";
+import { clip } from "./json.ts";
+import { quoteName } from "./names.ts";
+
+/** A place in a text, counted from 1. */
+export type TextPosition = { readonly line: number; readonly column: number };
+
+export interface YamlProblem extends TextPosition {
+  /** `policy.rules[0].effect`; empty for the document as a whole. */
+  readonly key: string;
+  readonly message: string;
+}
+
+export type KeyPath = readonly (string | number)[];
+
+export const formatKeyPath = (path: KeyPath): string =>
+  path
+    .map((segment, index) => {
+      if (typeof segment === "number") return `[${segment}]`;
+      const name = /^[\w-]{1,80}$/.test(segment) ? segment : quoteName(segment);
+      return index === 0 ? name : `.${name}`;
+    })
+    .join("");
+
+/** Locating a problem takes time, and a hundred are enough to work with. */
+export const PROBLEM_LIMIT = 100;
 
 export interface YamlDocument {
   readonly value: unknown;
-  readonly problems: readonly ConfigProblem[];
+  readonly problems: readonly YamlProblem[];
   /** The place of the value at `path`, or of the nearest value around it. */
-  locateValue(path: KeyPath): ConfigPosition;
-  locateKey(path: KeyPath): ConfigPosition;
+  locateValue(path: KeyPath): TextPosition;
+  locateKey(path: KeyPath): TextPosition;
 }
 
-export const CONFIG_BYTE_LIMIT = 1_000_000;
+export const YAML_BYTE_LIMIT = 1_000_000;
 const DEPTH_LIMIT = 20;
 
 // Lookups by a name from the file would find these on any object.
@@ -38,9 +55,9 @@ const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor",
 
 /** Reads YAML that is plain data: one document without anchors, tags and repeated keys. Never throws. */
 export function readYaml(bytes: Uint8Array): YamlDocument {
-  if (bytes.length > CONFIG_BYTE_LIMIT) return createUnreadable(`larger than ${CONFIG_BYTE_LIMIT} bytes`);
+  if (bytes.length > YAML_BYTE_LIMIT) return createUnreadable(`larger than ${YAML_BYTE_LIMIT} bytes`);
   const text = decodeUtf8(bytes);
-  return text === undefined ? createUnreadable("not UTF-8 text") : readText(text);
+  return text === undefined ? createUnreadable("not UTF-8 text") : readYamlText(text);
 }
 
 function decodeUtf8(bytes: Uint8Array): string | undefined {
@@ -58,18 +75,19 @@ function createUnreadable(message: string): YamlDocument {
   return { value: undefined, problems, locateValue: () => start, locateKey: () => start };
 }
 
-function readText(text: string): YamlDocument {
+/** The same for a text that is known to be short enough. */
+export function readYamlText(text: string): YamlDocument {
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
   // Composing is recursive, and a stack overflow can end the process instead of throwing.
   if (isDeeperThan(DEPTH_LIMIT, tokens)) return createUnreadable(`nested more than ${DEPTH_LIMIT} deep`);
   const [document, second] = composeDocuments(tokens, text.length);
-  const toPosition = (offset: number): ConfigPosition => {
+  const toPosition = (offset: number): TextPosition => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
   const errors = [...document.errors, ...document.warnings].slice(0, PROBLEM_LIMIT);
-  const problems: ConfigProblem[] = errors.map((error) => {
+  const problems: YamlProblem[] = errors.map((error) => {
     return { key: "", message: explainError(error), ...toPosition(error.pos[0]) };
   });
   if (second !== undefined) {
