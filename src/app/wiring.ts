@@ -98,6 +98,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     rights: () => views.rights(policy),
     access: (resource, caller) => views.access(policy, caller, resource),
     mayUseAll: (madeFrom, caller) => views.mayUseAll(policy, caller, madeFrom),
+    checkCaller: (caller) => views.check(policy, caller),
     sees: (name, caller) => getView(caller).get(name) !== undefined,
   };
   const loadInfospace = async () => (await import("./infospace-service.ts")).createInfospaceService(infospaceOptions);

@@ -113,7 +113,8 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     snapshot() {
       if (current === undefined) {
         const lists = [...slots.values()].map(({ list }) => list);
-        const { snapshot, unlinked } = takeSnapshot(version, lists);
+        const waiting = [...slots.values()].flatMap(({ provider }) => provider.pending?.() ?? []);
+        const { snapshot, unlinked } = takeSnapshot(version, lists, waiting);
         current = snapshot;
         for (const { category, name, canonical } of unlinked)
           onProblem(category, `${name} is left out: the operation it runs, ${canonical?.target}, does not exist`);

@@ -12,7 +12,16 @@ export interface Provider {
   list(): readonly Action[] | Promise<readonly Action[]>;
   /** Calls back when `list` would answer differently, until the returned function is called. */
   watch?(onChange: () => void): () => void;
+  /** Sources whose actions are not known yet. Read with every list. */
+  pending?(): readonly PendingSource[];
   close?(): Promise<void>;
+}
+
+/** A configured source whose actions are not known yet, such as an MCP server that was never started. */
+export interface PendingSource {
+  readonly name: string;
+  /** How the full names of its actions begin, for example `mcp__memory__`. */
+  readonly prefix: string;
 }
 
 interface CommonDeclaration

@@ -3,6 +3,7 @@ import type { Caller } from "../core/caller.ts";
 import { cloneFrozen, isRecord, type Json, type JsonObject, omitUndefined } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import type { ArgumentForms } from "../core/normalize-arguments.ts";
+import type { PendingSource } from "./define-action.ts";
 import { createSpellingIndex, type SpellingIndex } from "./spelling.ts";
 
 /** The catalog at one moment. It never changes. */
@@ -12,6 +13,8 @@ export interface CatalogSnapshot {
   readonly actions: readonly Action[];
   readonly byCategory: ReadonlyMap<string, readonly Action[]>;
   readonly spellings: SpellingIndex;
+  /** The sources whose actions are not known yet. */
+  readonly pending: readonly PendingSource[];
   get(name: string): Action | undefined;
 }
 
@@ -19,6 +22,7 @@ export interface CatalogSnapshot {
 export function takeSnapshot(
   version: number,
   lists: Iterable<readonly Action[]>,
+  pending: readonly PendingSource[] = [],
 ): { readonly snapshot: CatalogSnapshot; readonly unlinked: readonly Action[] } {
   const listed = new Map<ActionName, Action>();
   for (const list of lists) for (const action of list) listed.set(action.name, action);
@@ -39,6 +43,7 @@ export function takeSnapshot(
       version,
       actions,
       byCategory: groupActions(actions),
+      pending,
       // Lazy: only a misspelt name needs it, and it costs more than the rest of the snapshot.
       get spellings() {
         spellings ??= createSpellingIndex(actions);
@@ -78,6 +83,7 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
   let byCategory: CatalogSnapshot["byCategory"] | undefined;
   return {
     version: snapshot.version,
+    pending: snapshot.pending,
     // Lazy: most callers look up one name, and the catalog may be long.
     get actions() {
       actions ??= Object.freeze([...snapshot.actions, ...linked].sort((a, b) => (a.name < b.name ? -1 : 1)));

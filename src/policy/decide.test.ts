@@ -353,11 +353,18 @@ describe("actors", () => {
     const { actors } = compilePolicy({
       actors: Object.entries(tools).map(([actor, list]) => ({ name: actor, tools: list })),
     });
-    return findActorProblems(actors.get(name) ?? expect.fail(), [...actors.values()], [read, remove, specialist]);
+    const catalog = { actions: [read, remove, specialist], pending: [{ prefix: "mcp__memory__" }] };
+    const problems = findActorProblems(actors.get(name) ?? expect.fail(), [...actors.values()], catalog);
+    return problems.map(({ details }) => details);
   };
 
   test("may list names, bare tool names and globs", () => {
     expect(start({ a: ["file__read", "imap_search", "web__*"] })).toEqual([]);
+  });
+
+  test("may list names of a source whose actions are not known yet", () => {
+    expect(start({ a: ["mcp__memory__read_graph"] })).toEqual([]);
+    expect(start({ a: ["mcp__memo__read_graph"] })).toHaveLength(1);
   });
 
   test("do not start with an unknown name, while others do", () => {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction, type PendingSource, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
@@ -40,6 +40,7 @@ export function createMcpProvider(options: CatalogOptions & { readonly install: 
       const actions = install ? [...using, ...managing] : names.length > 0 ? using : [];
       return [...actions, ...names.flatMap(servers.actions)];
     },
+    pending: () => servers.pending(),
   };
 }
 
@@ -72,6 +73,12 @@ function createServerCatalog(access: CatalogOptions) {
       const spec = find(server);
       return spec === undefined ? [] : getActions(spec);
     },
+    /** The servers that have never told what they offer. */
+    pending: (): readonly PendingSource[] =>
+      installer
+        .specs()
+        .filter(({ name }) => manifests.offer(name) === undefined)
+        .map(({ name }) => ({ name, prefix: `${MCP_CATEGORY}${SEPARATOR}${name}${SEPARATOR}` })),
     /** The entry of `mcp__list_servers`, without the number of tools if they are unknown. */
     summarize(name: string, visibleTools: number): JsonObject {
       const { state } = hub.status(name);
