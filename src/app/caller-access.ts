@@ -31,9 +31,13 @@ export const applyCallerDefaults = (caller: CallerOptions = {}): Caller => ({
 export function requireActor(policy: Policy, actor: string): CompiledActor {
   const known = policy.actors.get(actor);
   if (known !== undefined) return known;
-  const near = findNearest(actor, policy.actors.keys());
-  const hint = near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`;
-  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, { hint });
+  throw createUnknownActorError(actor, [...policy.actors.keys()]);
+}
+
+export function createUnknownActorError(actor: string, known: readonly string[]): QmError {
+  const near = findNearest(actor, known);
+  const hint = near === undefined ? `Known actors: ${known.join(", ")}.` : `Did you mean ${near}?`;
+  return new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, { hint });
 }
 
 type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };

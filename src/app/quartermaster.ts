@@ -3,7 +3,7 @@ import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { ToolRegistry } from "../catalog/tool-registry.ts";
 import type { View } from "../catalog/view.ts";
-import { type Action, summarizeAction } from "../core/action.ts";
+import { type Action, type ActionOrigin, getActionOrigin, summarizeAction } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
@@ -57,8 +57,10 @@ import { systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
 
 /** One action as an operator sees it. */
-export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {
+export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope">, ActionOrigin {
   readonly summary: string;
+  /** `file:line` of a registered tool. */
+  readonly site?: string;
 }
 
 /**
@@ -196,8 +198,9 @@ function exposeParts(parts: Parts): Quartermaster {
     names: (caller) => Array.from(getView(caller).actions(), ({ name }) => name),
     inventory: () =>
       catalog.snapshot().actions.map((action) => {
-        const { name, category, effect, tags, scope } = action;
-        return { name, category, effect, tags, scope, summary: summarizeAction(action) };
+        const { name, category, effect, tags, scope, site } = action;
+        const more = { ...getActionOrigin(action), ...omitUndefined({ site }) };
+        return { name, category, effect, tags, scope, summary: summarizeAction(action), ...more };
       }),
     categories: (caller) => getView(caller).categories(),
     async surface(options, kind) {

@@ -26,7 +26,7 @@ export interface PendingSource {
 
 interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
-    Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "readiness">> {}
+    Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "source" | "readiness">> {}
 
 type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "requiresApproval";
 type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview";

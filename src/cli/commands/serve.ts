@@ -18,7 +18,7 @@ export function addMcpCommand(program: Command, context: Context): void {
       "Serve all actions over MCP on stdin and stdout, for a client that starts its servers itself. Ends when the client closes stdin.",
     )
     .option("--profile <name>", "the gateway profile for this client", "default")
-    .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm connect claude-code"))
+    .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm mcp --actor reviewer"))
     .action(({ profile }: { readonly profile: string }) =>
       withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile), true),
     );
@@ -42,15 +42,18 @@ export function addServeCommand(program: Command, context: Context): void {
     );
 }
 
-async function runMcp({ io, out }: Context, workspace: Workspace, profile: string): Promise<void> {
+async function runMcp({ io, out, globals }: Context, workspace: Workspace, profileName: string): Promise<void> {
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
+  const profile = gateway.profile(profileName, globals.actor);
+  // Throws if the actor cannot be used, so that the client shows why.
+  workspace.quartermaster.names({ actor: profile.actor });
   if (isTerminal(io.stdin))
     out.note("qm: waiting for an MCP client on stdin; `qm connect` sets one up. Ctrl-C ends it.");
   await gateway.serveStdio({
     stdin: io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin),
     stdout: toWritable(io.stdout),
-    profile: gateway.profile(profile),
+    profile,
     signal: io.signal,
   });
 }
