@@ -90,6 +90,24 @@ describe("each layer", () => {
       {},
       "hidden by gates: sandbox: no sandbox",
     ],
+    [
+      "gate that fails",
+      {
+        gates: [
+          {
+            name: "sandbox",
+            guards: "file__*",
+            shut: () => {
+              throw new Error("no answer");
+            },
+          },
+        ],
+      },
+      read,
+      {},
+      {},
+      "hidden by gates: sandbox: it could not be checked: no answer",
+    ],
     ["gate open", { gates: [{ name: "sandbox", guards: "file__*", shut: () => undefined }] }, read, {}, {}, "allow"],
     [
       "rule hides",

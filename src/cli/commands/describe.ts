@@ -167,7 +167,7 @@ function suggestChange(layer: Layer, rule: string, action: string, actor: string
   const quoted = JSON.stringify(action);
   const changes: Readonly<Record<Layer, string>> = {
     "tool-policy": suggestToolPolicyChange(rule, quoted),
-    gates: `satisfy the gate (${rule})`,
+    gates: suggestGateChange(rule),
     "tag-rules": `change or remove the rule ${JSON.stringify(rule)} of policy.rules`,
     visibility: "change the visibility policy of the host program",
     actor: `add ${quoted} to actors.${actor}.tools`,
@@ -175,6 +175,11 @@ function suggestChange(layer: Layer, rule: string, action: string, actor: string
     approval: "the action itself requires approval: change where it is registered",
   };
   return changes[layer];
+}
+
+function suggestGateChange(rule: string): string {
+  const [, key] = /: (policy\.gates\.[\w.-]+) is closed/.exec(rule) ?? [];
+  return key === undefined ? `satisfy the gate (${rule})` : `set ${key}.open: true`;
 }
 
 function suggestToolPolicyChange(rule: string, quoted: string): string {
