@@ -136,6 +136,25 @@ test("the inventory and doctor help to repair an actor, also the default one", a
   expect(doctor.out).toContain("did you mean file__read?");
 });
 
+test("tools of a server are unknown only after the server has told its tools", async () => {
+  const server = join(import.meta.dirname, "fixtures/odd-server.mjs");
+  const tool = { name: "echo", description: "Repeat a text.", inputSchema: { type: "object" } };
+  const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools: [tool] }) });
+  const config = {
+    servers: { odd: { command: process.execPath, args: [server, join(cwd, "script.json")] } },
+    actors: { right: { tools: ["mcp__odd__echo"] }, wrong: { tools: ["mcp__odd__ecko"] } },
+  };
+  await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify(config));
+  const env = { PATH: process.env.PATH };
+  const list = async (actor: string) => (await qm(cwd, ["list", "--actor", actor], { env })).code;
+
+  expect([await list("right"), await list("wrong")]).toEqual([0, 0]);
+  await qm(cwd, ["servers", "start"], { env });
+  expect([await list("right"), await list("wrong")]).toEqual([0, 2]);
+  const { items } = JSON.parse((await qm(cwd, ["list", "--actor", "right", "--json"], { env })).out);
+  expect(items).toMatchObject([{ qualified_name: "mcp__odd__echo", source: "server:odd", type: "operation" }]);
+});
+
 describe("qm mcp --actor", () => {
   async function connect(cwd: string, ...options: string[]) {
     const [command, ...args] = qmCommand;

@@ -48,8 +48,6 @@ export async function createRehearsal(
   const environment = createReplayEnvironment(parts, options.policy);
   const { viewOf, live, policy } = environment;
   const caller: Caller = { actor: "default", session: "rehearsal", ...options.caller };
-  // Rejects an actor that cannot be used now, and not with the first call.
-  viewOf(caller);
   const findScripted = createScript(environment, caller, calls);
   const made: (RehearsedCall | undefined)[] = [];
   const { canSearch, searchHint, find } = parts.search;
