@@ -18,7 +18,7 @@ export {
 export type { ApprovalRequestPart, SuspendedTurn, Turn } from "./approval/turn.ts";
 export type { ResumedTurn, ResumeOptions, TurnCallResult, Turns } from "./approval/turn-service.ts";
 export type { TurnEnd, TurnQuery, TurnState, TurnView, WaitingCall } from "./approval/turn-store.ts";
-export { defineAction, defineResource, type Provider } from "./catalog/define-action.ts";
+export { defineAction, defineResource, type PendingSource, type Provider } from "./catalog/define-action.ts";
 export type { ToolRegistration } from "./catalog/tool-registry.ts";
 export type {
   Action,

@@ -1,10 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Client } from "@modelcontextprotocol/client";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { usedOptions } from "../src/cli/global-options.ts";
 import { atTerminal, cleanUp, createTestFolder, endings, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
+import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
+import { openWorkspace } from "../src/workspace/workspace.ts";
 
 afterEach(cleanUp);
 
@@ -153,6 +155,34 @@ test("tools of a server are unknown only after the server has told its tools", a
   expect([await list("right"), await list("wrong")]).toEqual([0, 2]);
   const { items } = JSON.parse((await qm(cwd, ["list", "--actor", "right", "--json"], { env })).out);
   expect(items).toMatchObject([{ qualified_name: "mcp__odd__echo", source: "server:odd", type: "operation" }]);
+});
+
+test("over HTTP, a broken actor fails for the clients of its profile alone", async () => {
+  const cwd = await createFolder();
+  const profiles = `
+    broken: { actor: broken, token: "\${env:BROKEN_TOKEN}" }
+    reading: { actor: reader, token: "\${env:READING_TOKEN}" }`;
+  await writeFile(join(cwd, "quartermaster.yaml"), CONFIG.replace("\n    reading: { actor: reader }", profiles));
+  const problems: string[] = [];
+  const env = { BROKEN_TOKEN: "b".repeat(40), READING_TOKEN: "r".repeat(40) };
+  const workspace = await openWorkspace({ cwd, env });
+  onTestFinished(() => workspace.close());
+  const gateway = openGateway(workspace, (problem) => problems.push(problem));
+  onTestFinished(() => gateway.close());
+  const { url } = await gateway.listen({ port: 0 });
+  const connect = async (token: string) => {
+    const requestInit = { headers: { Authorization: `Bearer ${token}` } };
+    const client = new Client({ name: "test", version: "1" });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+    onTestFinished(() => client.close());
+    return client;
+  };
+
+  const broken = await connect(env.BROKEN_TOKEN);
+  await expect(broken.listTools()).rejects.toThrow('actor broken lists "file__raed"');
+  const reading = await connect(env.READING_TOKEN);
+  expect((await reading.listTools()).tools).toHaveLength(4);
+  expect(problems.join()).toContain('actor broken lists "file__raed"');
 });
 
 describe("qm mcp --actor", () => {
