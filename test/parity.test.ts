@@ -231,6 +231,8 @@ describe("the universal surface", async () => {
         tags: [],
         idempotent: false,
         approval: "never",
+        source: "core",
+        type: "resource",
         canonical_default: "runs rag_operation__recall",
       },
     });

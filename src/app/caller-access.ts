@@ -10,7 +10,7 @@ import { canonicalJson } from "../core/json.ts";
 import { LruMap } from "../core/lru-map.ts";
 import { findNearest } from "../core/nearest.ts";
 import type { ResourceAccess } from "../infospace/infospace.ts";
-import { type CompiledActor, isOwner } from "../policy/actors.ts";
+import { type CompiledActor, findActorProblems, isOwner } from "../policy/actors.ts";
 import { decide, evaluateAccess } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -31,9 +31,13 @@ export const applyCallerDefaults = (caller: CallerOptions = {}): Caller => ({
 export function requireActor(policy: Policy, actor: string): CompiledActor {
   const known = policy.actors.get(actor);
   if (known !== undefined) return known;
-  const near = findNearest(actor, policy.actors.keys());
-  const hint = near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`;
-  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, { hint });
+  throw createUnknownActorError(actor, [...policy.actors.keys()]);
+}
+
+export function createUnknownActorError(actor: string, known: readonly string[]): QmError {
+  const near = findNearest(actor, known);
+  const hint = near === undefined ? `Known actors: ${known.join(", ")}.` : `Did you mean ${near}?`;
+  return new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, { hint });
 }
 
 type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };
@@ -83,7 +87,9 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
 const VIEW_LIMIT = 128;
 
 export interface Views {
-  /** The caller's actions and `live`. Throws `unknown_actor`, and `invalid_arguments` for the system's session. */
+  /** Throws `unknown_actor`, and `invalid_config` if the actor lists an action that it cannot have. */
+  check(policy: Policy, caller: Caller): void;
+  /** The caller's actions and `live`. Throws as `check` does, and `invalid_arguments` for the system's session. */
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */
@@ -102,6 +108,7 @@ export interface Views {
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
   let basis: unknown[] = [];
+  const usable = new WeakMap<CompiledActor, CatalogSnapshot>();
   const decisions = new WeakMap<View, Map<string, boolean>>();
   /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;
@@ -161,9 +168,22 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     return view;
   }
 
+  function check(policy: Policy, caller: Caller): void {
+    const actor = requireActor(policy, caller.actor);
+    const snapshot = catalog.snapshot();
+    if (usable.get(actor) === snapshot) return;
+    const problems = findActorProblems(actor, [...policy.actors.values()], snapshot);
+    if (problems.length > 0) {
+      const hint = "An operator must correct the actor's tools; `qm doctor` shows how.";
+      throw new QmError("invalid_config", problems.map(({ message }) => message).join("; "), { hint });
+    }
+    usable.set(actor, snapshot);
+  }
+
   return {
+    check,
     get(policy, caller, live) {
-      requireActor(policy, caller.actor);
+      check(policy, caller);
       if (caller.session === SYSTEM_SESSION) {
         const message = `the session ${SYSTEM_SESSION} is reserved for the system's own events`;
         throw new QmError("invalid_arguments", message, { hint: "Use another session." });

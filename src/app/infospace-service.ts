@@ -27,7 +27,7 @@ import { createResultStore, type ResultStore } from "../infospace/result-store.t
 import { createNoteSearch } from "../infospace/search/create-note-search.ts";
 import { parseCaller } from "./caller-access.ts";
 import type { EmbeddingSearchOptions } from "./discovery.ts";
-import type { ResolvedOptions } from "./options.ts";
+import type { CallerOptions, ResolvedOptions } from "./options.ts";
 
 /** Stores long results as notes and finds them again. */
 export interface InfospaceService {
@@ -53,6 +53,8 @@ export interface InfospaceServiceOptions {
   access(resource: Action, caller: Caller): ResourceAccess;
   mayUseAll(madeFrom: ActionProvenance, caller: Caller): boolean;
   sees(name: string, caller: Caller): boolean;
+  /** Throws if the caller's actor cannot be used. */
+  checkCaller(caller: Caller): void;
   readonly record: (caller: Caller | undefined, event: UnstampedEvent) => void;
   readonly onProblem: (problem: string) => void;
 }
@@ -78,7 +80,11 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
     meaning,
   });
   const operators = createOperatorAccess({ ...basis, meaning, note });
-  const completed = parseCaller;
+  const completed = (caller: CallerOptions | undefined): Caller => {
+    const parsed = parseCaller(caller);
+    if (caller !== undefined) parts.checkCaller(parsed);
+    return parsed;
+  };
   const notes = createNotes({ ...basis, infospace, search, operators, mayUse: access, quota, completed, note });
   const keeper = createResultStore({ infospace, previewLimit, sees });
   const canLoad = (caller: Caller): boolean =>

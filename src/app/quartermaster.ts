@@ -3,7 +3,8 @@ import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { ToolRegistry } from "../catalog/tool-registry.ts";
 import type { View } from "../catalog/view.ts";
-import { type Action, summarizeAction } from "../core/action.ts";
+import { type Action, type ActionOrigin, getActionOrigin, summarizeAction } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
@@ -13,7 +14,7 @@ import type { SurfaceKind } from "../core/surface-choice.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Notes } from "../infospace/notes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { type CompiledActor, findActorProblems } from "../policy/actors.ts";
+import { findActorProblems } from "../policy/actors.ts";
 import type { Explanation } from "../policy/explain.ts";
 import { compilePolicy, findPolicyWarnings, type Policy, type PolicyOptions } from "../policy/policy.ts";
 import type { Replay } from "../replay/replay.ts";
@@ -40,6 +41,7 @@ import { applyCallerDefaults, parseCaller, requireActor, watchDecisions } from "
 import type { Embeddings } from "./discovery.ts";
 import {
   type CallerOptions,
+  callerSchema,
   checkOptions,
   type InvokeOptions,
   invokeSchema,
@@ -56,11 +58,16 @@ import { systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
 
 /** One action as an operator sees it. */
-export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {
+export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope">, ActionOrigin {
   readonly summary: string;
+  /** `file:line` of a registered tool. */
+  readonly site?: string;
 }
 
-/** The gateway: registers actions, tells callers which they may use, and runs them. */
+/**
+ * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
+ * `unknown_actor` for an actor that is not configured, and `invalid_config` for one that lists an unknown action.
+ */
 export interface Quartermaster {
   readonly register: ToolRegistry["register"];
   readonly unregister: ToolRegistry["unregister"];
@@ -85,7 +92,7 @@ export interface Quartermaster {
   /** Every action, hidden ones too, sorted by name. For operators. */
   inventory(): readonly InventoryItem[];
   categories(caller?: CallerOptions): readonly string[];
-  /** The tools to show a caller's model. Rejects with `invalid_config` if its actor lists an unknown action. */
+  /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   readonly approvals: Approvals;
   /** Turns that wait for people. Any process can resume them. */
@@ -110,7 +117,7 @@ export interface Quartermaster {
   /** Calls back when callers may see other actions than before, until the returned function is called. */
   onChange(listener: () => void): () => void;
   readonly policyVersion: string;
-  /** Actions that actors list and that do not exist or belong to another actor. Such an actor gets no surface. */
+  /** Actions that actors list and that do not exist or belong to another actor. Such an actor cannot be used. */
   actorProblems(): readonly string[];
   /** Parts of the policy without effect, because they match no action. */
   policyWarnings(): readonly string[];
@@ -139,9 +146,17 @@ function exposeParts(parts: Parts): Quartermaster {
   const { prune: _prune, close: _close, ...turns } = parts.turns;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
-  function listActorProblems({ actors }: Policy, checked: Iterable<CompiledActor> = actors.values()) {
-    const { actions } = catalog.snapshot();
-    return [...new Set([...checked].flatMap((actor) => findActorProblems(actor, [...actors.values()], actions)))];
+  /** A caller whose actor can be used. Throws `unknown_actor` and `invalid_config`. */
+  function requireCaller(options?: CallerOptions): Caller {
+    const caller = parseCaller(options);
+    views.check(parts.policy, caller);
+    return caller;
+  }
+
+  function listActorProblems({ actors }: Policy): readonly string[] {
+    const all = [...actors.values()];
+    const problems = all.flatMap((actor) => findActorProblems(actor, all, catalog.snapshot()));
+    return [...new Set(problems.map(({ details }) => details))];
   }
 
   return {
@@ -172,28 +187,28 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     async hints(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.hints(query, parseCaller(caller));
+      return promptAids.hints(query, requireCaller(caller));
     },
-    directory: (caller) => promptAids.directory(parseCaller(caller)),
+    directory: (caller) => promptAids.directory(requireCaller(caller)),
     async promptAids(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.blocks(query, parseCaller(caller));
+      return promptAids.blocks(query, requireCaller(caller));
     },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(getView(caller), name),
-    explain: (name, caller) => views.explain(parts.policy, parseCaller(caller), name),
+    explain: (name, caller) => views.explain(parts.policy, requireCaller(caller), name),
     names: (caller) => Array.from(getView(caller).actions(), ({ name }) => name),
     inventory: () =>
       catalog.snapshot().actions.map((action) => {
-        const { name, category, effect, tags, scope } = action;
-        return { name, category, effect, tags, scope, summary: summarizeAction(action) };
+        const { name, category, effect, tags, scope, site } = action;
+        const more = { ...getActionOrigin(action), ...omitUndefined({ site }) };
+        return { name, category, effect, tags, scope, summary: summarizeAction(action), ...more };
       }),
     categories: (caller) => getView(caller).categories(),
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
-      const caller = parseCaller(options);
+      const caller = requireCaller(options);
       const actor = requireActor(parts.policy, caller.actor);
-      requireNoProblems(listActorProblems(parts.policy, [actor]));
       const choice = { ...parts.getSurfaceChoice(actor), ...omitUndefined({ kind }) };
       const { lists, uses, runtime } = parts;
       const isOwnSession = options?.session !== undefined;
@@ -207,7 +222,7 @@ function exposeParts(parts: Parts): Quartermaster {
       else record(undefined, { type: "config.loaded", data: { path, policyVersion: parts.policy.version, ...more } });
     },
     watchDecisions: () => watchDecisions(() => ({ policy: parts.policy, snapshot: catalog.snapshot() })),
-    note: (event, caller) => void record(caller && parseCaller(caller), event),
+    note: (event, caller) => void record(caller && requireCaller(caller), event),
     onChange(listener) {
       parts.listeners.add(listener);
       return () => parts.listeners.delete(listener);
@@ -220,30 +235,44 @@ function exposeParts(parts: Parts): Quartermaster {
     usePolicy(options) {
       checkOptions(policyOptionsSchema, "policy", options);
       const policy = compilePolicy(options);
-      requireNoProblems(listActorProblems(policy));
+      const problems = listActorProblems(policy);
+      const hint = "List existing names, or globs such as file__*. `qm list --inventory` shows the names.";
+      if (problems.length > 0) throw new QmError("invalid_config", problems.join("; "), { hint });
       parts.usePolicy(policy);
     },
-    approvals: parts.approvals,
-    turns,
+    approvals: {
+      ...parts.approvals,
+      withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),
+      async outcome(id, { caller, ...options } = {}) {
+        return parts.approvals.outcome(id, { ...options, ...(caller && { caller: requireCaller(caller) }) });
+      },
+    },
+    turns: {
+      ...turns,
+      begin: async (caller, memo) => turns.begin(requireCaller(caller), memo),
+      async resume(token, { caller, ...options } = {}) {
+        return turns.resume(token, { ...options, ...(caller && { caller: requireCaller(caller) }) });
+      },
+    },
     async replay(query, options = {}) {
       checkOptions(replaySchema, "query", query);
       if (options.policy !== undefined) checkOptions(policyOptionsSchema, "policy", options.policy);
       return (await parts.openReplay()).replay(query, options);
     },
-    rehearse: async (calls, options) => (await parts.openReplay()).rehearse(calls, options),
+    async rehearse(calls, options = {}) {
+      if (options.caller !== undefined) checkOptions(callerSchema, "caller", options.caller);
+      return (await parts.openReplay()).rehearse(calls, options);
+    },
     notes: parts.notes,
     router: {
       ...router,
-      routeEvent: (source, type, data, { caller, ...rest } = {}) =>
-        router.routeEvent(source, type, data, { ...rest, ...(caller && { caller: parseCaller(caller) }) }),
+      routeEvent: async (source, type, data, { caller, ...rest } = {}) =>
+        router.routeEvent(source, type, data, { ...rest, ...(caller && { caller: requireCaller(caller) }) }),
     },
-    anchors: parts.anchors,
+    anchors: {
+      render: async (caller, text) => parts.anchors.render(requireCaller(caller), text),
+      fill: async (caller, args) => parts.anchors.fill(requireCaller(caller), args),
+    },
     close: parts.close,
   };
-}
-
-function requireNoProblems(problems: readonly string[]): void {
-  if (problems.length === 0) return;
-  const hint = "List existing names, or globs such as file__*. `qm list` shows the names.";
-  throw new QmError("invalid_config", problems.join("; "), { hint });
 }

@@ -22,7 +22,7 @@ import type { CompiledActor } from "../policy/actors.ts";
 import { canAsk } from "../policy/approval-rules.ts";
 import { toCallFacts } from "../policy/call-facts.ts";
 import type { Policy } from "../policy/policy.ts";
-import { createFilteredEvent } from "../policy/tool-policy.ts";
+import { createFilterWatcher } from "../policy/tool-policy.ts";
 import type { Replay } from "../replay/replay.ts";
 import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
@@ -63,6 +63,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     const data = omitUndefined({ action: name, site, scope, routing, justification, bypassReason });
     record(undefined, { type: "action.registered", data });
   });
+  let isFilterDue = false;
   let isSettled = false;
   let isStarted = false;
   const { approvals, gatekeeper, worker } = createApprovalSystem({
@@ -98,6 +99,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     rights: () => views.rights(policy),
     access: (resource, caller) => views.access(policy, caller, resource),
     mayUseAll: (madeFrom, caller) => views.mayUseAll(policy, caller, madeFrom),
+    checkCaller: (caller) => views.check(policy, caller),
     sees: (name, caller) => getView(caller).get(name) !== undefined,
   };
   const loadInfospace = async () => (await import("./infospace-service.ts")).createInfospaceService(infospaceOptions);
@@ -108,6 +110,9 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       // The first listing of each provider is not a change.
       if (!isStarted) return;
       record(undefined, { type: "catalog.changed", data: change });
+      // Once for all tools that are registered in a row.
+      if (!isFilterDue) queueMicrotask(recordFiltered);
+      isFilterDue = true;
       discovery.follow();
       approvalActions.changed();
       notifyListeners();
@@ -186,8 +191,10 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     });
   }
 
+  const watchFilter = createFilterWatcher();
   function recordFiltered(): void {
-    const event = createFilteredEvent(policy, catalog.snapshot().actions);
+    isFilterDue = false;
+    const event = watchFilter(policy, catalog.snapshot().actions);
     if (event !== undefined) record(undefined, event);
   }
 

@@ -35,7 +35,7 @@ export interface Provider {
 
 interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
-    Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "readiness">> {}
+    Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "source" | "readiness">> {}
 
 type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "resultChars" | "requiresApproval";
 type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview";

@@ -56,10 +56,20 @@ export async function withWorkspace<T>(
   const onProblem = (problem: string) => out.note(`qm: warning: ${toOneLine(problem)}`);
   const workspace = await openWorkspace({ cwd, env, configPath: globals.config, purpose, watch, onProblem });
   try {
+    if (globals.actor !== undefined) await requireKnownActor(workspace, globals.actor, purpose);
     return await work(workspace);
   } finally {
     await workspace.close();
   }
+}
+
+/** The ledger may have events of an actor that was removed. Filters find them. */
+async function requireKnownActor(workspace: Workspace, actor: string, purpose: WorkspacePurpose): Promise<void> {
+  const { config, quartermaster } = workspace;
+  if (Object.hasOwn(config.actors, actor)) return;
+  if (purpose === "ledger" && (await quartermaster.ledger.read({ actor, limit: 1 })).length > 0) return;
+  const { createUnknownActorError } = await import("../app/caller-access.ts");
+  throw createUnknownActorError(actor, Object.keys(config.actors));
 }
 
 /** A command handler that runs `work` with the open workspace and the arguments of the command. */

@@ -5,6 +5,7 @@ import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Context, GlobalOptions, Io } from "./context.ts";
 import { createUsageError, type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
+import { listUsedOptions, refuseUnusedOptions } from "./global-options.ts";
 import { createOutput } from "./output.ts";
 import { InterruptedError } from "./terminal.ts";
 
@@ -77,7 +78,8 @@ async function loadCommands(program: Command, argv: readonly string[]): Promise<
 }
 
 function createProgram({ stdout, stderr }: Io): Command {
-  return new Command("qm")
+  const program = new Command("qm");
+  return program
     .description("One gateway for every tool your agents may call, with policy, approvals and an audit log.")
     .option("--config <path>", "use this configuration file instead of the nearest quartermaster.yaml")
     .option("--actor <name>", "act as this configured actor (for events: filter by actor)")
@@ -89,7 +91,8 @@ function createProgram({ stdout, stderr }: Io): Command {
     .version(readPackageInfo().version, "-V, --version", "print the version")
     .helpOption("-h, --help", "show this help")
     .exitOverride()
-    .configureHelp({ showGlobalOptions: true })
+    .hook("preAction", (_program, command) => refuseUnusedOptions(program, command))
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions: (command) => listUsedOptions(program, command) })
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),

@@ -6,6 +6,7 @@ const configOf = (value: object) => parseConfig(Buffer.from(JSON.stringify(value
 const looser = (before: object, after: object) => findLooserSettings(configOf(before), configOf(after));
 
 const rule = (more: object = {}) => ({ policy: { rules: [{ name: "r", rule: "true", effect: "deny", ...more }] } });
+const gate = (more: object = {}) => ({ policy: { gates: { g: { guards: ["a__b"], ...more } } } });
 const server = (more: object = {}) => ({ servers: { s: { command: "x", ...more } } });
 const tool = (more: object = {}) => server({ tools: { t: more } });
 const category = (value: unknown) => ({ approvals: { categories: { file: value } } });
@@ -15,6 +16,9 @@ test.each<[object, object, string]>([
   [{ policy: { allowed: ["a__b"] } }, {}, "policy.allowed is gone, so every action is allowed"],
   [{ policy: { allowed: ["a__b"] } }, { policy: { allowed: ["a__b", "*"] } }, 'policy.allowed also lists "*"'],
   [{ policy: { require_tags: ["t"] } }, {}, 'policy.require_tags no longer lists "t"'],
+  [gate(), {}, "policy.gates.g is gone"],
+  [gate(), gate({ open: true }), "policy.gates.g is open"],
+  [gate({ guards: ["a__b", "c__*"] }), gate(), 'policy.gates.g.guards no longer lists "c__*"'],
   [rule(), {}, 'the rule "r" (deny) is gone'],
   [rule(), rule({ effect: "ask" }), 'the rule "r" has the effect ask instead of deny'],
   [rule(), rule({ rule: "false" }), 'the rule "r" has another condition'],

@@ -5,6 +5,7 @@ import type { Config } from "./schema.ts";
 export function findLooserSettings(before: Config, after: Config): readonly string[] {
   return [
     ...comparePolicy(before.policy, after.policy),
+    ...compareGates(before.policy.gates, after.policy.gates),
     ...compareRules(before.policy.rules, after.policy.rules),
     ...compareBudgets(before.policy.budgets, after.policy.budgets),
     ...compareActors(before.actors, after.actors),
@@ -29,6 +30,17 @@ function comparePolicy(before: Config["policy"], after: Config["policy"]): reado
     ...listRemoved("policy.require_tags", before.requireTags, after.requireTags),
   ];
 }
+
+type Gates = Config["policy"]["gates"];
+
+const compareGates = (before: Gates, after: Gates): readonly string[] =>
+  Object.entries(before).flatMap(([name, old]) => {
+    if (old.open) return [];
+    const key = `policy.gates.${name}`;
+    const next = getOwn(after, name);
+    if (next === undefined) return [`${key} is gone`];
+    return next.open ? [`${key} is open`] : listRemoved(`${key}.guards`, old.guards, next.guards);
+  });
 
 type Rules = Config["policy"]["rules"];
 const strength = { hide: 2, deny: 1, ask: 0 } as const;

@@ -34,7 +34,7 @@ describe("a configuration", () => {
         sessionIdle: "30m",
         profiles: {},
       },
-      policy: { denied: [], requireTags: [], rules: [], budgets: {} },
+      policy: { gates: {}, denied: [], requireTags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
       approvals: {
         expiresIn: "24h",

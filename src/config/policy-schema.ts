@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { surfaceOptions } from "./discovery-schema.ts";
-import { actionPattern, duration, integer, list, text } from "./schema-values.ts";
+import { actionPattern, duration, flag, integer, list, text } from "./schema-values.ts";
 
 export const toolPolicyOptions = z.strictObject({
   allowed: z
@@ -26,6 +26,8 @@ export const policyRuleOptions = z.strictObject({
   expiresIn: duration().optional().describe("For `ask`: how long it stays open. Absent: `approvals.expires_in`."),
 });
 
+const GATE_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `maintenance`";
+
 const budget = z.strictObject({
   calls: integer(1).optional().describe("The most calls. Absent: no limit."),
   ms: integer(1).optional().describe("The most milliseconds of running time in all. Absent: no limit."),
@@ -38,8 +40,21 @@ export const budgetOptions = z.strictObject({
   tenant: budget.optional().describe("For all calls of one tenant."),
 });
 
+const gate = z.strictObject({
+  guards: z
+    .array(actionPattern())
+    .min(1, "expected at least one name or glob")
+    .describe("The actions that the gate hides while it is closed: names, or globs."),
+  open: flag(false, "Whether the actions may be used, as far as the rest of the policy allows them."),
+  reason: text("text").optional().describe("Why it is closed. `qm explain` shows it to operators."),
+});
+
 export const policySchema = toolPolicyOptions
   .extend({
+    gates: z
+      .record(z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, GATE_NAME), gate)
+      .default({})
+      .describe("Switches for groups of actions, by name. An action is hidden while one of its gates is closed."),
     rules: list(policyRuleOptions, "Rules in CEL. An action must pass all of them."),
     budgets: budgetOptions.prefault({}).describe("How much may be used before calls are refused."),
   })

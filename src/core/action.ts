@@ -123,6 +123,8 @@ export interface Action {
   readonly loading?: LoadingMode;
   /** The named set of extra skills it came with. */
   readonly world?: string;
+  /** Where it comes from, for example `server:github`. Read it with `getActionOrigin`. */
+  readonly source?: string;
   /** Called synchronously each time the action is shown. Absent: always ready. */
   readonly readiness?: () => Readiness;
   readonly idempotent: boolean;
@@ -138,6 +140,19 @@ export interface Action {
   readonly preview?: (args: JsonObject, signal: AbortSignal) => Promise<string>;
   readonly run: Handler;
 }
+
+/** For operators, and for models that ask about one action. */
+export interface ActionOrigin {
+  /** `server:<name>`, the name of a world, `code` for a registered tool, or `core` for any other provider. */
+  readonly source: string;
+  /** `resource`: invoking it runs another action on it. */
+  readonly type: "operation" | "resource";
+}
+
+export const getActionOrigin = ({ source, world, site, canonical }: Action): ActionOrigin => ({
+  source: source ?? world ?? (site === undefined ? "core" : "code"),
+  type: canonical === undefined ? "operation" : "resource",
+});
 
 export function summarizeAction({ description }: Pick<Action, "description">): string {
   const line = description.trim().split(/\n/, 1)[0] ?? "";

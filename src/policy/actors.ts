@@ -52,22 +52,40 @@ function findHidingRule(actors: Actors, action: Action, caller: Caller): string 
   return actor.tools.findMatch(action) === undefined ? `not among the tools of actor ${actor.name}` : undefined;
 }
 
-/** Why an actor cannot start: it lists an unknown tool, or another actor's specialist. `all`: the configured actors. */
-export function findActorProblems(actor: CompiledActor, all: readonly CompiledActor[], actions: readonly Action[]) {
+export interface ActorProblem {
+  /** For the actor's callers. */
+  readonly message: string;
+  /** For operators: may name actions and actors that a caller cannot see. */
+  readonly details: string;
+}
+
+type KnownActions = { readonly actions: readonly Action[]; readonly pending: readonly { readonly prefix: string }[] };
+
+/** Why an actor cannot be used: it lists an unknown tool, or another actor's specialist. `all`: the configured actors. */
+export function findActorProblems(
+  actor: CompiledActor,
+  all: readonly CompiledActor[],
+  { actions, pending }: KnownActions,
+): readonly ActorProblem[] {
+  if (actor.tools.exact.size === 0) return [];
   const known = new Set(actions.flatMap(listSpellings));
-  const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
+  // The names of a source whose actions are not known yet may be right.
+  const unknown = [...actor.tools.exact].filter(
+    (name) => !known.has(name) && !pending.some(({ prefix }) => name.startsWith(prefix)),
+  );
   const shared = actions
     .filter((action) => action.scope === "specialist" && actor.tools.listsByName(action))
     .map((action) => ({ action, owners: findOwners(all, action) }))
     .filter(({ owners }) => owners.length > 1);
   return [
-    ...unknown.map(
-      (name) => `actor ${actor.name} lists ${JSON.stringify(name)}, which does not exist${didYouMean(name, known)}`,
-    ),
-    ...shared.map(
-      ({ action: { name }, owners }) =>
-        `specialist ${name} is listed by ${joinNames(owners)}; it can belong to one actor only`,
-    ),
+    ...unknown.map((name) => {
+      const message = `actor ${actor.name} lists ${JSON.stringify(name)}, which does not exist`;
+      return { message, details: message + didYouMean(name, known) };
+    }),
+    ...shared.map(({ action: { name }, owners }) => ({
+      message: `actor ${actor.name} lists the specialist ${name}, which can belong to one actor only`,
+      details: `specialist ${name} is listed by ${joinNames(owners)}; it can belong to one actor only`,
+    })),
   ];
 }
 

@@ -90,6 +90,24 @@ describe("each layer", () => {
       {},
       "hidden by gates: sandbox: no sandbox",
     ],
+    [
+      "gate that fails",
+      {
+        gates: [
+          {
+            name: "sandbox",
+            guards: "file__*",
+            shut: () => {
+              throw new Error("no answer");
+            },
+          },
+        ],
+      },
+      read,
+      {},
+      {},
+      "hidden by gates: sandbox: it could not be checked: no answer",
+    ],
     ["gate open", { gates: [{ name: "sandbox", guards: "file__*", shut: () => undefined }] }, read, {}, {}, "allow"],
     [
       "rule hides",
@@ -353,11 +371,18 @@ describe("actors", () => {
     const { actors } = compilePolicy({
       actors: Object.entries(tools).map(([actor, list]) => ({ name: actor, tools: list })),
     });
-    return findActorProblems(actors.get(name) ?? expect.fail(), [...actors.values()], [read, remove, specialist]);
+    const catalog = { actions: [read, remove, specialist], pending: [{ prefix: "mcp__memory__" }] };
+    const problems = findActorProblems(actors.get(name) ?? expect.fail(), [...actors.values()], catalog);
+    return problems.map(({ details }) => details);
   };
 
   test("may list names, bare tool names and globs", () => {
     expect(start({ a: ["file__read", "imap_search", "web__*"] })).toEqual([]);
+  });
+
+  test("may list names of a source whose actions are not known yet", () => {
+    expect(start({ a: ["mcp__memory__read_graph"] })).toEqual([]);
+    expect(start({ a: ["mcp__memo__read_graph"] })).toHaveLength(1);
   });
 
   test("do not start with an unknown name, while others do", () => {

@@ -21,6 +21,10 @@ export interface Explanation {
     /** The operation that the action runs, if the objection is to that. */
     readonly about?: string;
   }[];
+  /** For a specialist: why only one actor has it. */
+  readonly justification?: string;
+  /** Why its calls are not routed. */
+  readonly bypassReason?: string;
   /** The existing name nearest to an unknown one. */
   readonly nearest?: string;
 }
@@ -52,5 +56,6 @@ export function explain(
     layers: listObjections(policy, question).map(({ layer, objection }) =>
       omitUndefined({ layer, says: objection?.effect ?? "nothing", rule: objection?.rule, about: objection?.about }),
     ),
+    ...omitUndefined({ justification: action.justification, bypassReason: action.bypassReason }),
   };
 }

@@ -6,7 +6,14 @@ import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from 
 import type { Budgets } from "./budget.ts";
 import { type PolicyLayer, policyLayers } from "./objection.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
-import type { CompiledToolPolicy, Gate, ToolPolicy, ToolVisibilityPolicy } from "./tool-policy.ts";
+import {
+  type CompiledGate,
+  type CompiledToolPolicy,
+  compileGate,
+  type Gate,
+  type ToolPolicy,
+  type ToolVisibilityPolicy,
+} from "./tool-policy.ts";
 
 /** Options of the policy. Without any, every registered action may be used. */
 export interface PolicyOptions {
@@ -26,7 +33,7 @@ export interface Policy {
   /** The layers that are configured. Others are skipped, because listing decides on every action. */
   readonly layers: readonly PolicyLayer[];
   readonly tools: CompiledToolPolicy;
-  readonly gates: readonly Gate[];
+  readonly gates: readonly CompiledGate[];
   readonly rules: readonly CompiledTagRule[];
   readonly visibility: ToolVisibilityPolicy | undefined;
   readonly actors: ReadonlyMap<string, CompiledActor>;
@@ -55,7 +62,7 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       denied: createPatternSet(tools.denied ?? []),
       requireTags: tools.requireTags ?? [],
     },
-    gates,
+    gates: gates.map(compileGate),
     rules: rules.map(compileTagRule),
     visibility,
     actors: new Map(actors.map((actor) => [actor.name, compileActor(actor)])),
@@ -79,7 +86,7 @@ function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }:
 }
 
 /** Warns of patterns that fit no action. `findActorProblems` reports the exact names of actors. */
-export function findPolicyWarnings({ tools, actors }: Policy, actions: readonly Action[]): readonly string[] {
+export function findPolicyWarnings({ tools, gates, actors }: Policy, actions: readonly Action[]): readonly string[] {
   const known = new Set(actions.flatMap(listSpellings));
   const findIdlePatterns = (place: string, patterns: Iterable<string>): readonly string[] =>
     [...patterns]
@@ -89,6 +96,7 @@ export function findPolicyWarnings({ tools, actors }: Policy, actions: readonly 
   return [
     ...findIdlePatterns("policy.denied", listPatterns(tools.denied)),
     ...(tools.allowed === undefined ? [] : findIdlePatterns("policy.allowed", listPatterns(tools.allowed))),
+    ...gates.flatMap(({ name, guards }) => findIdlePatterns(`the gate ${name}`, listPatterns(guards))),
     ...[...actors.values()].flatMap(({ name, tools: { globs } }) => findIdlePatterns(`actor ${name}`, globs)),
   ];
 }

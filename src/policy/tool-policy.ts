@@ -2,22 +2,41 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
-import { matchesGlob, type PatternSet } from "../core/name-patterns.ts";
+import { createPatternSet, type PatternSet } from "../core/name-patterns.ts";
 import type { Objection } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 
 /** Hides actions while the environment cannot run them: without a working sandbox, no exec. */
 export interface Gate {
   readonly name: string;
-  /** A glob over action names. */
+  /** A name or glob. */
   readonly guards: string;
   /** Why the gate is shut, or undefined while it is open. Called for every decision, so it must be quick. */
   shut(): string | undefined;
 }
 
-export function checkGates(gates: readonly Gate[], action: Action): Objection | undefined {
+export interface CompiledGate {
+  readonly name: string;
+  readonly guards: PatternSet;
+  /** As `Gate.shut`, but a gate that throws is shut. */
+  shut(): string | undefined;
+}
+
+export const compileGate = (gate: Gate): CompiledGate => ({
+  name: gate.name,
+  guards: createPatternSet([gate.guards]),
+  shut() {
+    try {
+      return gate.shut();
+    } catch (thrown) {
+      return `it could not be checked: ${getErrorMessage(thrown)}`;
+    }
+  },
+});
+
+export function checkGates(gates: readonly CompiledGate[], action: Action): Objection | undefined {
   for (const gate of gates) {
-    if (!matchesGlob(gate.guards, action.name)) continue;
+    if (gate.guards.findMatch(action) === undefined) continue;
     const shut = gate.shut();
     if (shut !== undefined)
       return { layer: "gates", effect: "hide", rule: `${gate.name}: ${shut}`, reason: "It is not available here." };
@@ -73,12 +92,22 @@ function findFilteringRule({ denied, allowed, requireTags }: CompiledToolPolicy,
   return missing === undefined ? undefined : `require_tags: ${missing}`;
 }
 
-/** The event that names the actions which the static layer removes for everyone, or undefined if it removes none. */
-export function createFilteredEvent({ tools, layers }: Policy, actions: readonly Action[]): UnstampedEvent | undefined {
-  if (!layers.includes("tool-policy")) return undefined;
-  const removed = actions.filter((action) => checkToolPolicy(tools, action) !== undefined).map(({ name }) => name);
-  if (removed.length === 0) return undefined;
-  const left = actions.length - removed.length;
-  const data = { removed: removed.slice(0, EVENT_NAMES_LIMIT), removedCount: removed.length, left };
-  return { type: "policy.filtered", data };
+/**
+ * Returns a function that creates the event which names the actions that the static layer removes for everyone. Undefined:
+ * it removes none, or the same actions as the last time.
+ */
+export function createFilterWatcher() {
+  let last = "";
+  return ({ tools, layers }: Policy, actions: readonly Action[]): UnstampedEvent | undefined => {
+    const isConfigured = layers.includes("tool-policy");
+    const removed = isConfigured ? actions.filter((action) => checkToolPolicy(tools, action) !== undefined) : [];
+    const names = removed.map(({ name }) => name);
+    const answer = names.join("\n");
+    if (answer === last) return undefined;
+    last = answer;
+    if (names.length === 0) return undefined;
+    const left = actions.length - names.length;
+    const data = { removed: names.slice(0, EVENT_NAMES_LIMIT), removedCount: names.length, left };
+    return { type: "policy.filtered", data };
+  };
 }

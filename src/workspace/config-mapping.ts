@@ -8,6 +8,7 @@ import type { Config } from "../config/schema.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
 import type { Launch, ServerSpec } from "../mcp/server-spec.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
+import type { Gate } from "../policy/tool-policy.ts";
 
 /** The enabled servers, sorted by name. Relative paths start from `folder`. */
 export const toServerSpecs = ({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] =>
@@ -47,11 +48,18 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
 }
 
 export function toPolicyOptions({ policy, actors, approvals }: Config): PolicyOptions {
-  const { rules, budgets, ...tools } = policy;
+  const { rules, budgets, gates, ...tools } = policy;
   const { approvers: _approvers, publicUrl: _publicUrl, ...approvalSettings } = approvals;
   const named = Object.entries(actors).map(([name, actor]) => ({ name, ...actor }));
-  return { tools, rules, actors: named, budgets, approvals: approvalSettings };
+  return { tools, gates: toClosedGates(gates), rules, actors: named, budgets, approvals: approvalSettings };
 }
+
+/** An open gate is left out: it only stops hiding actions, and opens no gate of the environment. */
+const toClosedGates = (gates: Config["policy"]["gates"]): readonly Gate[] =>
+  Object.entries(gates).flatMap(([name, { guards, open, reason }]) => {
+    const shut = () => `policy.gates.${name} is closed${reason === undefined ? "" : `: ${reason}`}`;
+    return open ? [] : guards.map((pattern) => ({ name, guards: pattern, shut }));
+  });
 
 export function resolveIndexPath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { path } = config.search.index;

@@ -162,6 +162,45 @@ test("a change of the file changes the next decision", async () => {
   expect(await eventsOf(workspace, "config.loaded")).toHaveLength(2);
 });
 
+test("a change of the file closes and opens a gate, and explain names it", async () => {
+  const gate = (more: string) => `policy: { gates: { night: { guards: ["file__w*", file__delete], ${more} } } }`;
+  const folder = await folderWith({ "quartermaster.yaml": gate("open: true") });
+  const problems: string[] = [];
+  const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
+  const { quartermaster } = workspace;
+  const write = async (text: string) => writeFile(join(folder, "quartermaster.yaml"), text);
+  const explain = (name: string) => quartermaster.explain(name).because;
+  expect(explain("file__write")).toBeUndefined();
+  const version = quartermaster.policyVersion;
+
+  // A gate that does not say whether it is open is closed.
+  await write(gate("reason: backups run"));
+  const because = { layer: "gates", rule: "night: policy.gates.night is closed: backups run" };
+  await vi.waitFor(() => expect(explain("file__write")).toEqual(because), 10_000);
+  expect(explain("file__delete")).toEqual(because);
+  expect(explain("file__read")).toBeUndefined();
+  expect(await quartermaster.invoke("file__write", {})).toMatchObject({ error: { code: "unknown_action" } });
+  expect(quartermaster.policyVersion).not.toBe(version);
+
+  await write(gate("open: maybe"));
+  await vi.waitFor(() => expect(problems.join()).toContain("policy.gates.night.open"), 10_000);
+  expect(explain("file__write")).toEqual(because);
+
+  await write(gate("open: true"));
+  await vi.waitFor(() => expect(explain("file__write")).toBeUndefined(), 10_000);
+  await vi.waitFor(() => expect(problems.join()).toContain("policy.gates.night is open"), 10_000);
+});
+
+test("warns of a closed gate that guards nothing", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "policy: { gates: { night: { guards: [file__wirte] } } }" });
+
+  const { quartermaster } = await open(folder);
+
+  expect(quartermaster.policyWarnings()).toEqual([
+    'the gate night lists "file__wirte", which no action fits; did you mean file__write?',
+  ]);
+});
+
 test("a change of the file replaces and withdraws a provider", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }",

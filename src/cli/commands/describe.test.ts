@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Explanation } from "../../policy/explain.ts";
-import { suggestPolicyChanges } from "./describe.ts";
+import { listScopeReasons, suggestPolicyChanges } from "./describe.ts";
 
 type Said = Explanation["layers"][number];
 
@@ -18,14 +18,25 @@ test.each<[Said, string]>([
   [{ layer: "tool-policy", says: "hide", rule: "not in allowed" }, 'add "file__write" to policy.allowed'],
   [{ layer: "tool-policy", says: "hide", rule: "require_tags: safe" }, 'no tag "safe"'],
   [{ layer: "gates", says: "hide", rule: "sandbox: none" }, "sandbox: none"],
+  [
+    { layer: "gates", says: "hide", rule: "night: policy.gates.night is closed: backups run" },
+    "set policy.gates.night.open: true",
+  ],
   [{ layer: "tag-rules", says: "deny", rule: "no-writes" }, 'the rule "no-writes" of policy.rules'],
   [{ layer: "visibility", says: "hide", rule: "host" }, "host program"],
   [{ layer: "actor", says: "hide", rule: "not among the tools of actor reader" }, "to actors.reader.tools"],
-  [{ layer: "actor", says: "hide", rule: 'no actor "reader" is configured' }, "add the actor: actors.reader"],
   [{ layer: "budget", says: "deny", rule: "session.calls: 2" }, "raise policy.budgets.session.calls: 2"],
   [{ layer: "approval", says: "ask", rule: "always" }, "approval"],
 ])("suggests the configuration key for %o", (said, expected) => {
   expect(suggestPolicyChanges(explained(said), "/x/quartermaster.yaml").join("\n")).toContain(expected);
+});
+
+test("shows why a tool is a specialist and why it is not routed, on one line each", () => {
+  expect(listScopeReasons("Only triage\nreads it.", "It is inline.")).toEqual([
+    ["specialist", "Only triage reads it."],
+    ["not routed", "It is inline."],
+  ]);
+  expect(listScopeReasons(undefined, undefined)).toEqual([]);
 });
 
 test("prints one line for each layer that objects", () => {

@@ -59,12 +59,14 @@ function showDescription(out: CommandOutput, action: ActionDescription): void {
   out.line(out.bold(toOneLine(qualified_name)), escapeUnsafe(description));
   out.line();
   showArguments(out, input_schema);
-  const { purity, idempotent, approval, tags, canonical_default } = metadata;
+  const { purity, idempotent, approval, tags, canonical_default, source } = metadata;
   out.table(
     ["", ""],
     [
       ["effect", idempotent ? `${purity}, idempotent` : purity],
       ["approval", approval],
+      ["source", source],
+      ...listScopeReasons(metadata.justification, metadata.bypass_reason),
       ...(tags.length > 0 ? [["tags", tags.join(", ")]] : []),
       ...(canonical_default === undefined ? [] : [["invoking it", canonical_default]]),
     ],
@@ -76,6 +78,15 @@ function showDescription(out: CommandOutput, action: ActionDescription): void {
     const comment = about === undefined ? "" : out.dim(`   # ${toOneLine(about)}`);
     out.line(`  qm invoke ${quoteShellWord(qualified_name)} ${escapeUnsafe(quoteShellWord(safeJson(args)))}${comment}`);
   }
+}
+
+/** Why only one actor has the action, and why its calls are not routed, as rows of a table. */
+export function listScopeReasons(justification: string | undefined, bypassReason: string | undefined) {
+  const rows = [
+    ["specialist", justification],
+    ["not routed", bypassReason],
+  ] as const;
+  return rows.flatMap(([title, reason]) => (reason === undefined ? [] : [[title, toOneLine(reason)]]));
 }
 
 function showArguments(out: CommandOutput, schema: ActionDescription["input_schema"]): void {
@@ -120,6 +131,8 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
       rule,
     ]),
   );
+  const reasons = listScopeReasons(explanation.justification, explanation.bypassReason);
+  for (const [title, reason] of reasons) out.line("", `${title}: ${reason}`);
   out.line();
   for (const change of suggestPolicyChanges(explanation, configPath)) out.line(escapeUnsafe(change));
 }
@@ -154,16 +167,19 @@ function suggestChange(layer: Layer, rule: string, action: string, actor: string
   const quoted = JSON.stringify(action);
   const changes: Readonly<Record<Layer, string>> = {
     "tool-policy": suggestToolPolicyChange(rule, quoted),
-    gates: `satisfy the gate (${rule})`,
+    gates: suggestGateChange(rule),
     "tag-rules": `change or remove the rule ${JSON.stringify(rule)} of policy.rules`,
     visibility: "change the visibility policy of the host program",
-    actor: rule.startsWith("no actor")
-      ? `add the actor: actors.${actor}, with tools: [${quoted}]`
-      : `add ${quoted} to actors.${actor}.tools`,
+    actor: `add ${quoted} to actors.${actor}.tools`,
     budget: `raise policy.budgets.${rule}`,
     approval: "the action itself requires approval: change where it is registered",
   };
   return changes[layer];
+}
+
+function suggestGateChange(rule: string): string {
+  const [, key] = /: (policy\.gates\.[\w.-]+) is closed/.exec(rule) ?? [];
+  return key === undefined ? `satisfy the gate (${rule})` : `set ${key}.open: true`;
 }
 
 function suggestToolPolicyChange(rule: string, quoted: string): string {

@@ -129,8 +129,6 @@ type InputFlags = Readonly<{ messages?: string; prompt?: string }>;
 function addEvalRecordCommand(evals: Command, context: Context): void {
   evals
     .command("record")
-    // Not the options of `qm eval`, the parent command.
-    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions: () => [...context.program.options] })
     .summary("create a case from a recorded session or turn")
     .description(
       "Create a case from the ledger: the calls of a session or a turn and their results. The case expects the same calls; add further expectations to the file. Values that are redacted in the ledger are redacted in the case.",
@@ -148,12 +146,7 @@ function addEvalRecordCommand(evals: Command, context: Context): void {
         "qm eval record chat-1 --to cases.jsonl --prompt prompt.md",
       ),
     )
-    .action((id: string, flags: RecordFlags) => {
-      const other = evals.options.find((option) => evals.getOptionValueSource(option.attributeName()) === "cli");
-      if (other === undefined) return runEvalRecord(context, id, flags);
-      const message = `\`qm eval record\` has no option ${other.long}`;
-      throw createUsageError(message, "Run `qm eval record --help` for its options.");
-    });
+    .action((id: string, flags: RecordFlags) => runEvalRecord(context, id, flags));
 }
 
 async function runEvalRecord(context: Context, id: string, flags: RecordFlags): Promise<void> {

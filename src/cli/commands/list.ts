@@ -4,10 +4,11 @@ import { omitUndefined } from "../../core/json.ts";
 import type { ActionList, ListedAction, ListQuery } from "../../surface/universal/browse-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../context.ts";
+import { createUsageError } from "../exit-codes.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { formatPendingServers } from "../output.ts";
 
-type ListOptions = Readonly<{ filter?: string; offset: number; limit: number; all?: boolean }>;
+type ListOptions = Readonly<{ filter?: string; offset: number; limit: number; all?: boolean; inventory?: boolean }>;
 
 /** The catalog returns at most this many actions at once. */
 const PAGE = 50;
@@ -22,6 +23,7 @@ export function addListCommand(program: Command, context: Context): void {
     .option("--offset <n>", "skip the first N", createWholeNumberParser(0), 0)
     .option("--limit <n>", "show at most N", createWholeNumberParser(1), PAGE)
     .option("--all", "show all actions")
+    .option("--inventory", "show every action with its source, hidden ones too; works without a usable actor")
     .addHelpText(...examples("qm list", "qm list file --filter write", "qm list --actor reviewer --json"))
     .action(inWorkspace(context, "looking", runList));
 }
@@ -40,14 +42,19 @@ export function addDirectoryCommand(program: Command, context: Context): void {
     );
 }
 
-function runList({ out, globals }: Context, { quartermaster }: Workspace, category: string[], options: ListOptions) {
-  const { filter, offset, limit, all = false } = options;
+function runList(context: Context, workspace: Workspace, category: string[], options: ListOptions) {
+  const { out, globals } = context;
+  const { quartermaster } = workspace;
+  const { filter, offset, limit, all = false, inventory = false } = options;
   const caller = toCallerOptions(globals);
+  if (inventory && Object.keys(caller).length > 0)
+    throw createUsageError("--inventory lists the actions of all callers", "Leave out --inventory, or the caller.");
+  if (inventory) return showInventory(context, workspace, category, filter);
   const query: ListQuery = omitUndefined({ category, filter });
   const listPage = (page: Page) => quartermaster.list({ ...query, ...page }, caller);
   const found = collectPages(listPage, offset, all ? Number.POSITIVE_INFINITY : limit);
   const { items, total, next_offset, hint, pending } = found;
-  if (out.isJson) return out.json(found);
+  if (out.isJson) return out.json({ ...found, items: addOrigins(quartermaster, items) });
   const showPending = () => pending && out.line("", out.dim(formatPendingServers(pending)));
   if (items.length === 0) {
     out.line("No action matches.");
@@ -72,6 +79,32 @@ function runList({ out, globals }: Context, { quartermaster }: Workspace, catego
     out.line("", out.dim(`${offset + 1} to ${offset + items.length} of ${total}.${more}`));
   }
   showPending();
+}
+
+/** A model's list has no origins: it would only grow. */
+function addOrigins(quartermaster: Workspace["quartermaster"], items: readonly ListedAction[]) {
+  const known = new Map(quartermaster.inventory().map((each) => [String(each.name), each]));
+  return items.map((item) => {
+    const { source, type } = known.get(item.qualified_name) ?? {};
+    return { ...item, source, type };
+  });
+}
+
+function showInventory(
+  { out }: Context,
+  { quartermaster }: Workspace,
+  categories: readonly string[],
+  filter = "",
+): void {
+  const wanted = filter.toLowerCase();
+  const actions = quartermaster
+    .inventory()
+    .filter(({ category }) => categories.length === 0 || categories.includes(category))
+    .filter(({ name, summary }) => `${name}\n${summary}`.toLowerCase().includes(wanted));
+  const rows = actions.map(({ name, effect, source, summary }) => [name, effect, source, summary]);
+  if (out.isJson) out.json({ actions });
+  else if (rows.length === 0) out.line("No action matches.");
+  else out.table(["action", "effect", "source", "what it does"], rows);
 }
 
 type Page = { readonly offset: number; readonly limit: number };

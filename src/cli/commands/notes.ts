@@ -154,5 +154,5 @@ function createKindOption(): Option {
 async function getSearchPurpose(context: Context, { type = "keyword" }: NotesSearchFlags): Promise<WorkspacePurpose> {
   if (type === "keyword" && Object.keys(toOwnerFilter(context.globals)).length === 0) return "ledger";
   // Opening for calls would create a store.
-  return withWorkspace(context, "ledger", ({ storePath }) => (existsSync(storePath) ? "calls" : "ledger"));
+  return withWorkspace(context, "ledger", ({ storePath }) => (existsSync(storePath) ? "calls" : "looking"));
 }

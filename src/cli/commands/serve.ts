@@ -22,7 +22,7 @@ export function addMcpCommand(program: Command, context: Context): void {
     )
     .option("--profile <name>", "the gateway profile for this client", "default")
     .option("--no-start", NO_START)
-    .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm connect claude-code"))
+    .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm mcp --actor reviewer"))
     .action(({ profile, start }: { readonly profile: string; readonly start: boolean }) =>
       withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile, start), true),
     );
@@ -47,16 +47,19 @@ export function addServeCommand(program: Command, context: Context): void {
     );
 }
 
-async function runMcp(context: Context, workspace: Workspace, profile: string, start: boolean): Promise<void> {
-  const { io, out } = context;
+async function runMcp(context: Context, workspace: Workspace, profileName: string, start: boolean): Promise<void> {
+  const { io, out, globals } = context;
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
+  const profile = gateway.profile(profileName, globals.actor);
+  // Throws if the actor cannot be used, so that the client shows why.
+  workspace.quartermaster.names({ actor: profile.actor });
   if (isTerminal(io.stdin))
     out.note("qm: waiting for an MCP client on stdin; `qm connect` sets one up. Ctrl-C ends it.");
   const serving = gateway.serveStdio({
     stdin: io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin),
     stdout: toWritable(io.stdout),
-    profile: gateway.profile(profile),
+    profile,
     signal: io.signal,
   });
   const stopAsking = start ? askUnknownServers(context, workspace) : undefined;

@@ -109,7 +109,14 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     info: { name, version },
     instructions: (profile) => getInstructions(profile, workspace.config),
     onProblem,
-    note: (caller, event) => quartermaster.note(event, caller),
+    note(caller, event) {
+      try {
+        quartermaster.note(event, caller);
+      } catch (thrown) {
+        // The actor cannot be used. The client gets the same error from its first request.
+        onProblem(getErrorMessage(thrown));
+      }
+    },
     limits: { sessionIdleMs: parseDuration(config.gateway.sessionIdle) ?? GATEWAY_LIMITS.sessionIdleMs },
   });
 
@@ -133,8 +140,8 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
       await gateway.serveStdio(stdio);
     },
     close: gateway.close,
-    /** Throws `invalid_config` for a name that is not configured. */
-    profile: (profileName: string) => getGatewayProfile(workspace.config, profileName),
+    /** Throws `invalid_config` for a name that is not configured, and for an `actor` other than that of the profile. */
+    profile: (profileName: string, actor?: string) => getGatewayProfile(workspace.config, profileName, actor),
     /** Serves HTTP. Host and port default to the configured ones. `publicUrl`: the address that people use for `other`. */
     async listen({
       host = config.gateway.host,

@@ -12,11 +12,17 @@ export function loadOrCreateToken(path: string): Promise<string> {
   return loadOrCreateSecret(path, (text) => text, { what: "token", hint });
 }
 
-/** Throws `invalid_config` for an unknown name. */
-export function getGatewayProfile(config: Config, name: string): GatewayProfile {
+/** `actor`: replaces that of a profile that is not configured. Throws `invalid_config` for an unknown name. */
+export function getGatewayProfile(config: Config, name: string, actor?: string): GatewayProfile {
   const profiles = getProfileConfigs(config);
   const found = getOwn(profiles, name);
-  if (found !== undefined) return toGatewayProfile(name, found);
+  if (found !== undefined) {
+    if (actor !== undefined && actor !== found.actor && Object.hasOwn(config.gateway.profiles, name)) {
+      const message = `the clients of the profile ${JSON.stringify(name)} act as ${found.actor}, not as ${actor}`;
+      throw new QmError("invalid_config", message, { hint: "Leave out the actor, or use another profile." });
+    }
+    return toGatewayProfile(name, { ...found, ...omitUndefined({ actor }) });
+  }
   const names = Object.keys(profiles);
   throw new QmError("invalid_config", `no profile ${JSON.stringify(name)} is configured${didYouMean(name, names)}`, {
     hint: `Known profiles: ${names.join(", ")}. gateway.profiles defines more.`,

@@ -14,6 +14,7 @@ import {
   type ServerAccess,
   sendRequest,
   toMethodEntry,
+  toServerSource,
   toToolEntry,
 } from "./tool-actions.ts";
 
@@ -102,6 +103,7 @@ function commonFields(access: ServerAccess, { name, callTimeoutMs }: ServerSpec,
   return {
     entry: toMethodEntry(name, method),
     idempotent: true,
+    source: toServerSource(name),
     ...omitUndefined({ timeoutMs: callTimeoutMs }),
     readiness: () => getReadiness(access, name),
   };

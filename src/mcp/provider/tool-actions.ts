@@ -23,6 +23,7 @@ export function toToolEntry(server: string, tool: string): string {
   return `${server}${SEPARATOR}${plain}-${hash("sha256", tool, "hex").slice(0, 12)}`;
 }
 
+export const toServerSource = (server: string): string => `server:${server}`;
 export const toMethodEntry = (server: string, method: string): string => `${server}${SEPARATOR}${method}`;
 
 function createArgumentForms(declared: NonNullable<ToolOverride["arguments"]>, launch: Launch): ArgumentForms {
@@ -131,6 +132,7 @@ export function createToolAction(access: ServerAccess, spec: ServerSpec, known: 
     scope: "generalist",
     routing: "routed",
     peerExposed: false,
+    source: toServerSource(spec.name),
     ...omitUndefined({
       outputSchema,
       requiresApproval: approval,

@@ -4,8 +4,10 @@ import { categoryRedirects } from "../../catalog/spelling.ts";
 import type { View } from "../../catalog/view.ts";
 import {
   type Action,
+  type ActionOrigin,
   type Effect,
   type Example,
+  getActionOrigin,
   type JsonSchema,
   type Readiness,
   summarizeAction,
@@ -24,7 +26,7 @@ export interface ActionDescription {
   readonly input_schema: JsonSchema;
   readonly output_schema?: JsonSchema;
   readonly examples: readonly Example[];
-  readonly metadata: {
+  readonly metadata: ActionOrigin & {
     /** The action itself, or the operation that a resource runs. */
     readonly target_tool_name: string;
     readonly category: string;
@@ -35,6 +37,10 @@ export interface ActionDescription {
     readonly state?: Exclude<Readiness, "ready">;
     /** For a resource. */
     readonly canonical_default?: string;
+    /** For a specialist: why only one actor has it. */
+    readonly justification?: string;
+    /** Why its calls are not routed. */
+    readonly bypass_reason?: string;
   };
 }
 
@@ -63,7 +69,9 @@ export function describeAction(view: View, asked: string): ActionDescription {
       tags,
       idempotent,
       approval: view.approval(action),
+      ...getActionOrigin(action),
       ...readState(action),
+      ...omitUndefined({ justification: action.justification, bypass_reason: action.bypassReason }),
       ...(canonical === undefined ? {} : { canonical_default: `runs ${canonical.target}` }),
     },
   };

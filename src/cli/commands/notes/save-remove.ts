@@ -35,6 +35,8 @@ export async function runNotesRemove(
   const hint = "Give handles, --expired, or --all with --session, --actor, --tenant or --user.";
   if (selections === 0) throw createUsageError("nothing was selected for removal", hint);
   if (selections > 1) throw createUsageError("handles, --expired and --all contradict each other", hint);
+  if (!all && Object.keys(toOwnerFilter(context.globals)).length > 0)
+    throw createUsageError("--session, --actor, --tenant and --user select nothing without --all", hint);
   if (expired) return printRemoved(context, await notes.expire());
   const found = all
     ? await listEverything(context, notes)
