@@ -34,6 +34,30 @@ describe("the built command", () => {
     expect(await ran([join(bin, "qm.js"), "--version"])).toEqual({ code: 0, out, err: "" });
   });
 
+  test("says in one sentence that Node is too old, before it loads anything else", async () => {
+    const required = readPackageInfo().engines.node.replace(/^\D*/, "");
+    const [major = 0, minor = 0] = required.split(".").map(Number);
+    const runOn = (version: string) => {
+      const versions = `{ ...process.versions, node: ${JSON.stringify(version)} }`;
+      const script = `Object.defineProperty(process, "versions", { value: ${versions} })`;
+      const entry = join(entryOnly, "qm.js");
+      return ran(["--import", `data:text/javascript,${encodeURIComponent(script)}`, entry, "--version"]);
+    };
+    const entryOnly = join(made, "dist/entry");
+    await mkdir(entryOnly, { recursive: true });
+    await cp(join(bin, "qm.js"), join(entryOnly, "qm.js"));
+
+    for (const version of ["14.21.3", "18.20.0", `${major}.${minor - 1}.9`, `${major - 1}.99.0`])
+      expect(await runOn(version)).toEqual({
+        code: 1,
+        out: "",
+        err: `Quartermaster needs Node ${required} or newer; this is v${version}.\n`,
+      });
+    // A new enough one goes on to the other files, which this folder lacks.
+    for (const version of [`${major}.${minor}.0`, `${major + 1}.0.0`])
+      expect(await runOn(version)).toMatchObject({ code: 1, err: expect.stringContaining("ERR_MODULE_NOT_FOUND") });
+  });
+
   test("consists of files that load on their own", async () => {
     const files = (await readdir(bin)).filter((name) => name.endsWith(".js") && name !== "qm.js");
     const script = files.map((name) => `await import(${JSON.stringify(`./${name}`)});`).join("\n");
