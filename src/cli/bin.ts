@@ -21,12 +21,12 @@ function isSupported(version: string): boolean {
 }
 
 async function run(): Promise<void> {
-  const { setMaxListeners } = await import("node:events");
+  const { EventEmitter } = await import("node:events");
   const { findPackageFolder } = await import("../app/system-runtime.ts");
   const { exitCodes } = await import("./exit-codes.ts");
   const interrupt = new AbortController();
   // Fifty servers that start at the same time all listen to this signal; that is no leak.
-  setMaxListeners(0, interrupt.signal);
+  EventEmitter.setMaxListeners(0, interrupt.signal);
   let outputError: NodeJS.ErrnoException | undefined;
 
   process.on("SIGINT", interruptOrExit);

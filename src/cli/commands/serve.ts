@@ -8,6 +8,7 @@ import { quoteName } from "../../core/names.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import type { CommandOutput } from "../output.ts";
 import { isTerminal, toWritable } from "../terminal.ts";
 
 export function addMcpCommand(program: Command, context: Context): void {
@@ -42,6 +43,12 @@ export function addServeCommand(program: Command, context: Context): void {
     );
 }
 
+interface ListeningGateway {
+  readonly url: string;
+  readonly approvals: string;
+  readonly tokenPath: string;
+}
+
 async function runMcp({ io, out }: Context, workspace: Workspace, profile: string): Promise<void> {
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
@@ -55,7 +62,13 @@ async function runMcp({ io, out }: Context, workspace: Workspace, profile: strin
   });
 }
 
-async function runServe({ io, out }: Context, workspace: Workspace, options: ServeOptions): Promise<void> {
+/** Serves until the signal aborts. `show` prints where it listens. */
+export async function runServe(
+  { io, out }: Context,
+  workspace: Workspace,
+  options: ServeOptions,
+  show: (gateway: ListeningGateway) => Promise<void> | void = (gateway) => showGateway(out, gateway),
+): Promise<void> {
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const { openApprovalsApi } = await import("../../http/approvals-api.ts");
   const { announceServer, getPublicUrl } = await import("../../http/approval-links.ts");
@@ -80,11 +93,16 @@ async function runServe({ io, out }: Context, workspace: Workspace, options: Ser
     return async () => {};
   });
   const approvals = new URL("/v1/approvals", url).href;
-  const token = `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`;
-  out.answer({ url, approvals, tokenPath }, `Listening on ${url}\nApprovers answer at ${approvals}\n${out.dim(token)}`);
+  await show({ url, approvals, tokenPath });
   if (!io.signal.aborted) await once(io.signal, "abort");
   await unannounce();
   await close();
+}
+
+function showGateway(out: CommandOutput, gateway: ListeningGateway): void {
+  const { url, approvals, tokenPath } = gateway;
+  const token = `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`;
+  out.answer(gateway, `Listening on ${url}\nApprovers answer at ${approvals}\n${out.dim(token)}`);
 }
 
 function isLoopback(host: string): boolean {
