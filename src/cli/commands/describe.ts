@@ -119,6 +119,7 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
       { text: says, paint: says === "nothing" ? out.dim : says === "ask" ? out.warn : out.bad },
       rule,
     ]),
+    { whole: [0, 2] },
   );
   out.line();
   for (const change of suggestPolicyChanges(explanation, configPath)) out.line(escapeUnsafe(change));
