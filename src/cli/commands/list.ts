@@ -39,10 +39,17 @@ export function addDirectoryCommand(program: Command, context: Context): void {
     );
 }
 
-function runList({ out, globals }: Context, { quartermaster }: Workspace, category: string[], options: ListOptions) {
+async function runList(
+  { out, globals }: Context,
+  { quartermaster }: Workspace,
+  category: string[],
+  options: ListOptions,
+): Promise<void> {
   const { filter, offset, limit, all = false } = options;
   const caller = toCallerOptions(globals);
   const query: ListQuery = omitUndefined({ category, filter });
+  // The hint says whether search by meaning works, which is known once the stored vectors are read.
+  await quartermaster.embeddings.settled();
   const listPage = (page: Page) => quartermaster.list({ ...query, ...page }, caller);
   const found = collectPages(listPage, offset, all ? Number.POSITIVE_INFINITY : limit);
   const { items, total, next_offset, hint } = found;

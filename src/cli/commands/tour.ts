@@ -99,7 +99,7 @@ async function serveTour(context: Context, folder: string, answer: object): Prom
       if (out.isJson) return out.json({ ...answer, url, token, connect });
       out.line("", out.bold("10. The gateway runs, for any MCP client"));
       out.line(`address:  ${url}`, `token:    ${token}`, "", "To connect Claude Code, run this in another terminal:");
-      out.line(`  ${connect}`, "With --undo, the same command disconnects it. `qm connect` lists the other clients.");
+      out.line(`  ${connect}`, "Before the tour ends, the same command with --undo disconnects it.");
       out.line("", "Press Ctrl-C to stop the gateway and remove its folder.");
     }),
   );

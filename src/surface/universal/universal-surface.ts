@@ -55,7 +55,8 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
         case "list_actions":
           return browse(listActionsTool, args, async (query: ListQuery) => {
             const live = await backend.live.list(caller, query.category ?? []);
-            return { data: listActions(backend.getView(caller, live), query, backend.searchHint()) };
+            const hint = await backend.searchHint();
+            return { data: listActions(backend.getView(caller, live), query, hint) };
           });
         case "describe_action":
           return browse(describeActionTool, args, async ({ action_name }) => {
