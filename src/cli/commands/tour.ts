@@ -2,12 +2,13 @@ import { appendFile, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { CONFIG_FILE } from "../../config/config-file.ts";
 import { quoteShellWord } from "../../core/display-text.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 
+// Not imported: the help of all commands loads this file, and would load the parser of the configuration.
+const CONFIG_FILE = "quartermaster.yaml";
 const tourConfig = `policy:
   rules:
     - name: no-deleting
