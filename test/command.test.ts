@@ -1,9 +1,10 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { readPackageInfo } from "../src/app/system-runtime.ts";
 import { cleanUp, createTestFolder, plainEnvironment } from "../src/cli/testing.ts";
 import type { JsonObject } from "../src/core/json.ts";
@@ -32,6 +33,30 @@ describe("the built command", () => {
     const out = `${readPackageInfo().version}\n`;
 
     expect(await ran([join(bin, "qm.js"), "--version"])).toEqual({ code: 0, out, err: "" });
+  });
+
+  test("says in one sentence that Node is too old, before it loads anything else", async () => {
+    const required = readPackageInfo().engines.node.replace(/^\D*/, "");
+    const [major = 0, minor = 0] = required.split(".").map(Number);
+    const runOn = (version: string) => {
+      const versions = `{ ...process.versions, node: ${JSON.stringify(version)} }`;
+      const script = `Object.defineProperty(process, "versions", { value: ${versions} })`;
+      const entry = join(entryOnly, "qm.js");
+      return ran(["--import", `data:text/javascript,${encodeURIComponent(script)}`, entry, "--version"]);
+    };
+    const entryOnly = join(made, "dist/entry");
+    await mkdir(entryOnly, { recursive: true });
+    await cp(join(bin, "qm.js"), join(entryOnly, "qm.js"));
+
+    for (const version of ["14.21.3", "18.20.0", `${major}.${minor - 1}.9`, `${major - 1}.99.0`])
+      expect(await runOn(version)).toEqual({
+        code: 1,
+        out: "",
+        err: `Quartermaster needs Node ${required} or newer; this is v${version}.\n`,
+      });
+    // A new enough one goes on to the other files, which this folder lacks.
+    for (const version of [`${major}.${minor}.0`, `${major + 1}.0.0`])
+      expect(await runOn(version)).toMatchObject({ code: 1, err: expect.stringContaining("ERR_MODULE_NOT_FOUND") });
   });
 
   test("consists of files that load on their own", async () => {
@@ -81,6 +106,102 @@ describe("the built command", () => {
     expect(await client.end()).toBe(0);
   });
 });
+
+describe("qm tour --serve", () => {
+  test.each(["SIGINT", "SIGTERM"] as const)("serves its workspace until %s, and removes it", async (signal) => {
+    const tour = await startTour(["--serve"]);
+    const shown = await tour.readUntil(/Press Ctrl-C/);
+    const url = /^address: +(\S+)$/m.exec(shown)?.[1] ?? "";
+    const token = /^token: +(\S+)$/m.exec(shown)?.[1] ?? "";
+
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
+    await useTour(url, { Authorization: `Bearer ${token}` });
+
+    tour.child.kill(signal);
+    expect(await tour.ended).toEqual([0, null]);
+    expect(await readdir(tour.temporary)).toEqual([]);
+  });
+
+  test("under npm ends with its shell, which passes no signal on", async () => {
+    const [home, temporary] = [await createTestFolder(), await createTestFolder()];
+    const env = { ...plainEnvironment(), HOME: home, TMPDIR: temporary, npm_lifecycle_event: "start" };
+    const line = `"${process.execPath}" "${join(bin, "qm.js")}" tour --serve; true`;
+    const shell = spawn("sh", ["-c", line], { cwd: home, env, stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void shell.kill("SIGKILL"));
+    const lines = createInterface({ input: shell.stdout });
+    for await (const shown of lines) if (shown.startsWith("Press Ctrl-C")) shell.kill("SIGTERM");
+
+    // The output ends when the last process that holds it has ended.
+    expect(await readdir(temporary)).toEqual([]);
+  });
+
+  test("prints a command that connects a client, and disconnects it with --undo", async () => {
+    const tour = await startTour(["--serve"]);
+    const command = /^ {2}(node .* connect .*)$/m.exec(await tour.readUntil(/Press Ctrl-C/))?.[1] ?? "";
+    const runPrinted = (more: string) =>
+      spawnSync("bash", ["-c", `${command} --yes ${more}`], { env: tour.env, encoding: "utf8" });
+
+    expect(runPrinted("")).toMatchObject({ status: 0, stdout: expect.stringContaining("is connected") });
+    const { mcpServers } = JSON.parse(await readFile(join(tour.home, ".claude.json"), "utf8"));
+    const { url, headers } = mcpServers["qm-tour"];
+    await useTour(url, headers);
+
+    expect(runPrinted("--undo")).toMatchObject({ status: 0, stdout: expect.stringContaining("is disconnected") });
+    expect(await readdir(tour.home)).not.toContain(".claude.json");
+  });
+
+  test("prints the address, the token and the command as JSON", async () => {
+    const tour = await startTour(["--serve", "--json"]);
+    const { url, token, connect, stops } = JSON.parse(await tour.readUntil(/\n/));
+
+    expect(stops).toHaveLength(9);
+    expect(connect).toContain(" connect claude-code ");
+    await useTour(url, { Authorization: `Bearer ${token}` });
+  });
+
+  test("with --once only takes the tour", async () => {
+    const tour = await startTour(["--serve", "--once"]);
+
+    expect(await tour.ended).toEqual([0, null]);
+    expect(await tour.readUntil(/was removed/)).not.toContain("address:");
+    expect(await readdir(tour.temporary)).toEqual([]);
+  });
+});
+
+/** `qm tour` with a home and a folder for temporary files of its own. */
+async function startTour(options: readonly string[]) {
+  const [home, temporary] = [await createTestFolder(), await createTestFolder()];
+  const env = { ...plainEnvironment(), HOME: home, TMPDIR: temporary };
+  const child = spawn(process.execPath, [join(bin, "qm.js"), "tour", ...options], { cwd: home, env });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "close");
+  let shown = "";
+  child.stdout.setEncoding("utf8").on("data", (part: string) => {
+    shown += part;
+  });
+  const readUntil = async (pattern: RegExp) => {
+    await vi.waitFor(() => expect(shown).toMatch(pattern), 30_000);
+    return shown;
+  };
+  return { child, ended, home, temporary, env, readUntil };
+}
+
+/** A real client lists the tools, searches and calls. */
+async function useTour(url: string, headers: Record<string, string>): Promise<void> {
+  const client = new Client({ name: "test", version: "1" });
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+  try {
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["search_actions", "invoke_action"]));
+    const found = await client.callTool({ name: "search_actions", arguments: { query: "read a text file" } });
+    expect(JSON.stringify(found.content)).toContain("file__read");
+    const args = { action_name: "file__read", args: { path: "hello.txt" } };
+    const read = await client.callTool({ name: "invoke_action", arguments: args });
+    expect(JSON.stringify(read.content)).toContain("Hello from Quartermaster.");
+  } finally {
+    await client.close();
+  }
+}
 
 async function ran(args: readonly string[]): Promise<{ code: number | null; out: string; err: string }> {
   const child = spawn(process.execPath, args, {

@@ -557,6 +557,44 @@ search:
     expect(await readFile(join(cwd, ".quartermaster/quartermaster.db"), "latin1")).not.toContain(KEY);
   });
 
+  test("the first list tells whether search by meaning works, and the first search counts its vectors", async () => {
+    const { url } = await endpoint();
+    const cwd = await createTestFolder({ "quartermaster.yaml": yaml(url) });
+    const env = { EMBEDDINGS_KEY: KEY };
+    const listAtOnce = async () => {
+      const { quartermaster, close } = await openWorkspace({ cwd, env });
+      const surface = await quartermaster.surface({ session: "s" });
+      const listed = await surface.call("list_actions", {});
+      await surface.call("search_actions", { query: "read a file" });
+      const prepared = await eventsOf(quartermaster, "search.prepared");
+      await close();
+      return { listed: listed.text, prepared: prepared.at(-1) };
+    };
+
+    const missing = await command(cwd, ["list", "--json"], { env });
+    await command(cwd, ["embeddings", "build"], { env });
+    const ready = await command(cwd, ["list", "--json"], { env });
+    const surface = await listAtOnce();
+
+    expect(JSON.parse(missing.out).hint).toContain("Search goes by words only");
+    expect(JSON.parse(ready.out)).not.toHaveProperty("hint");
+    expect(surface.listed).not.toContain("by words only");
+    expect(surface.prepared?.data).toEqual({ actions: 7, semantic: "ready", embeddedCount: 0, reused: 7 });
+  });
+
+  test("counts the vectors that were made for the first search", async () => {
+    const { url } = await endpoint();
+    const cwd = await createTestFolder({ "quartermaster.yaml": yaml(url) });
+    const { quartermaster, close } = await openWorkspace({ cwd, env: { EMBEDDINGS_KEY: KEY } });
+
+    await quartermaster.embeddings.build();
+    await quartermaster.search({ query: "read a file" });
+
+    const [prepared] = await eventsOf(quartermaster, "search.prepared");
+    await close();
+    expect(prepared?.data).toEqual({ actions: 7, semantic: "ready", embeddedCount: 7, reused: 0 });
+  });
+
   test("keeps a key that the endpoint echoes out of the ledger and the answers", async () => {
     const made = await embeddingEndpoint((response, { authorization }) =>
       answerJson(response, 401, { error: { message: `wrong key: ${authorization}` } }),

@@ -76,6 +76,15 @@ describe("README.md", () => {
     expect(commands).toEqual(["npm ci && npm start\n", "npm ci && npm test\n"]);
   });
 
+  test("begins with how to install the packed package", async () => {
+    const { version, scripts } = JSON.parse(textOf("package.json"));
+    const [, line = ""] = textOf("README.md").split("\n\n");
+
+    expect(line).toContain(`npm pack && npm install -g ./quartermaster-${version}.tgz`);
+    // `npm start -- --once` appends its option to this.
+    expect(scripts.start).toBe("node dist/bin/qm.js tour --serve");
+  });
+
   test("shows the actual output of the tour", async () => {
     const [shown = ""] = blocksOf("README.md", "text");
 

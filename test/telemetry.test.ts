@@ -3,13 +3,14 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import * as api from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { QuartermasterOptions } from "../src/app/options.ts";
 import { createQuartermaster, type Quartermaster } from "../src/app/quartermaster.ts";
-import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
+import { cleanUp, createTestFolder, start } from "../src/cli/testing.ts";
 import type { Caller } from "../src/core/caller.ts";
 import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
 import { openTelemetryTracer } from "../src/telemetry/opentelemetry.ts";
@@ -239,29 +240,82 @@ describe("a call through the gateway to a server", () => {
   });
 });
 
-test("exports spans to a collector over OTLP", async () => {
-  const bodies: { resourceSpans: { scopeSpans: { scope: object; spans: Record<string, unknown>[] }[] }[] }[] = [];
+describe("a collector over OTLP", () => {
+  test("gets the spans of a program", async () => {
+    const { url, readScopes } = await startCollector();
+    const sdk = createListeningSdk(new OTLPTraceExporter({ url: `${url}/v1/traces` }));
+    const qm = await createTraced();
+
+    await qm.invoke("echo", {}, { caller, trace: { traceparent: TRACEPARENT } });
+    await sdk.flush();
+
+    const [scope] = readScopes();
+    expect(scope?.scope).toMatchObject({ name: "quartermaster" });
+    expect(scope?.spans).toMatchObject([
+      { name: "execute_tool tool__echo", kind: 1, traceId: TRACE, parentSpanId: SPAN, status: { code: 0 } },
+    ]);
+  });
+
+  test("gets the spans of a command before it exits", async () => {
+    const { url, readScopes } = await startCollector();
+
+    expect(await runTracedCommand(url)).toMatchObject({ code: 0, err: "" });
+
+    expect(readScopes().flatMap(({ spans }) => spans)).toMatchObject([{ name: "execute_tool file__list" }]);
+  });
+
+  test("that is absent costs a command neither its result nor its output", async () => {
+    const { url, close } = await startCollector();
+    close();
+
+    expect(await runTracedCommand(url)).toMatchObject({ code: 0, err: "", out: expect.stringContaining("entries") });
+  });
+
+  test("that never answers does not keep a command from ending", async () => {
+    const { url, readScopes } = await startCollector(false);
+
+    expect(await runTracedCommand(url)).toMatchObject({ code: 0, err: "", out: expect.stringContaining("entries") });
+
+    expect(readScopes()).toHaveLength(1);
+  });
+});
+
+type OtlpScope = { readonly scope: object; readonly spans: readonly Record<string, unknown>[] };
+
+async function startCollector(isAnswering = true) {
+  const bodies: { resourceSpans: { scopeSpans: OtlpScope[] }[] }[] = [];
   const collector = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     bodies.push(JSON.parse(Buffer.concat(chunks).toString("utf8")));
-    response.writeHead(200, { "content-type": "application/json" }).end("{}");
+    if (isAnswering) response.writeHead(200, { "content-type": "application/json" }).end("{}");
   });
   await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void collector.close());
-  const url = `http://127.0.0.1:${(collector.address() as AddressInfo).port}/v1/traces`;
-  const sdk = createListeningSdk(new OTLPTraceExporter({ url }));
-  const qm = await createTraced();
+  const close = () => {
+    collector.close();
+    collector.closeAllConnections();
+  };
+  onTestFinished(close);
+  return {
+    url: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
+    close,
+    readScopes: () => bodies.flatMap(({ resourceSpans }) => resourceSpans.flatMap(({ scopeSpans }) => scopeSpans)),
+  };
+}
 
-  await qm.invoke("echo", {}, { caller, trace: { traceparent: TRACEPARENT } });
-  await sdk.flush();
-
-  const [scope] = bodies.flatMap(({ resourceSpans }) => resourceSpans.flatMap(({ scopeSpans }) => scopeSpans));
-  expect(scope?.scope).toMatchObject({ name: "quartermaster" });
-  expect(scope?.spans).toMatchObject([
-    { name: "execute_tool tool__echo", kind: 1, traceId: TRACE, parentSpanId: SPAN, status: { code: 0 } },
-  ]);
-});
+/** One call in a process of its own, with the SDK loaded as docs/guides/observe.md says. */
+async function runTracedCommand(url: string) {
+  const cwd = await createTestFolder({ "quartermaster.yaml": "telemetry: { enabled: true }\n" });
+  const sdk = pathToFileURL(join(import.meta.dirname, "fixtures/instrumentation.mjs")).href;
+  const minutes = String(600_000);
+  return start(cwd, ["invoke", "file__list", "{}"], {
+    NODE_OPTIONS: `--import ${sdk}`,
+    OTEL_EXPORTER_OTLP_ENDPOINT: url,
+    OTEL_EXPORTER_OTLP_TIMEOUT: minutes,
+    OTEL_BSP_SCHEDULE_DELAY: minutes,
+    OTEL_BSP_EXPORT_TIMEOUT: minutes,
+  }).ended;
+}
 
 test("does not load OpenTelemetry until it is used", () => {
   const root = join(import.meta.dirname, "../src");

@@ -1,6 +1,7 @@
 import { createLoadingResolver } from "../activation/activation.ts";
 import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
+import { settlesWithin } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
@@ -38,8 +39,13 @@ export interface Discovery {
   readonly isOn: boolean;
   /** Drops hits that the view no longer has when the search ends. Rejects with `search_off` if disabled. */
   find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
-  /** A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. */
+  /**
+   * A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. Complete once
+   * `embeddings.settled()` has resolved; before, vectors may be in the store that are not read yet.
+   */
   hint(): string | undefined;
+  /** The hint once it is complete. Waits as long as a search waits for its vectors. */
+  settledHint(): Promise<string | undefined>;
   readonly embeddings: Embeddings;
   readonly meaning?: EmbeddingSearchOptions;
   follow(): void;
@@ -73,7 +79,11 @@ export async function openDiscovery(options: {
     preferredNamespaces,
     semantic,
     ...(unavailable && { withoutMeaning: "the embedder cannot be used." }),
-    onPrepared: (count) => note({ type: "search.prepared", data: { actions: count, semantic: status().state } }),
+    onPrepared(count) {
+      const { state, rows = 0, embedded = 0 } = status();
+      const counts = semantic === undefined ? {} : { embeddedCount: embedded, reused: rows - embedded };
+      note({ type: "search.prepared", data: { actions: count, semantic: state, ...counts } });
+    },
   });
 
   async function createIndex(base: EmbeddingSearchOptions): Promise<SemanticIndex> {
@@ -103,6 +113,12 @@ export async function openDiscovery(options: {
     return { state: "off", ...nothing, reason: "no embedder is configured", hint };
   }
 
+  function hint(): string | undefined {
+    const isDisabled = settings.embedder === null || (chosen !== undefined && "off" in chosen);
+    if (!enabled || isDisabled || status().rows !== undefined) return undefined;
+    return "Search goes by words only; an operator can see why with `qm embeddings status`.";
+  }
+
   return {
     isOn: enabled,
     async find(viewNow, request, signal) {
@@ -112,10 +128,10 @@ export async function openDiscovery(options: {
       const found = await search(view, request, signal);
       return dropHiddenHits(found, view, viewNow());
     },
-    hint() {
-      const isDisabled = settings.embedder === null || (chosen !== undefined && "off" in chosen);
-      if (!enabled || isDisabled || status().rows !== undefined) return undefined;
-      return "Search goes by words only; an operator can see why with `qm embeddings status`.";
+    hint,
+    async settledHint() {
+      if (semantic !== undefined) await settlesWithin(semantic.settled(), queryLimitMs);
+      return hint();
     },
     embeddings: {
       status,

@@ -23,8 +23,12 @@ export function readPackageInfo(): {
 const newId = () => toTimeOrderedId(randomUUID(), Date.now());
 export const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId };
 
-export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
+export const systemProcess: ProcessInfo & Pick<typeof process, "kill" | "ppid"> = {
   pid: process.pid,
+  /** Another one once the parent has ended. */
+  get ppid() {
+    return process.ppid;
+  },
   host: hostname(),
   kill: (pid, signal) => process.kill(pid, signal),
   isAlive(pid) {

@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
+import { z as zod3 } from "zod/v3";
 import { QmError } from "../core/errors.ts";
 import { createToolRegistry } from "./tool-registry.ts";
 
@@ -86,6 +87,17 @@ describe("a refused registration names the tool, the field, the value and the pl
     ["a schema that is none", { inputSchema: "object" }, /inputSchema \("object"\) is not a schema/],
     ["the schema of a string", { inputSchema: { type: "string" } }, /inputSchema .* has type "string"/],
     ["zod of a string", { inputSchema: z.string() }, /has type "string"/],
+    [
+      "zod 3",
+      { inputSchema: zod3.object({ id: zod3.string() }) },
+      /inputSchema .* is a zod 3 schema, which cannot be converted to JSON Schema \(Use zod 4 .*, or pass JSON Schema\.\)/,
+    ],
+    ["zod 3 of a result", { outputSchema: zod3.string() }, /outputSchema .* is a zod 3 schema/],
+    [
+      "zod before 3.24, which is no Standard Schema",
+      { inputSchema: { _def: zod3.object({})._def, parse: () => ({}) } },
+      /inputSchema .* is a zod 3 schema/,
+    ],
     ["a schema pointing outside", { inputSchema: { type: "object", $ref: "http://example.com" } }, /points outside/],
     [
       "approval in bad CEL",

@@ -1,14 +1,27 @@
 import { fileURLToPath } from "node:url";
 import type { Action, CallContext, Handler, JsonSchema } from "../core/action.ts";
 import { QmError } from "../core/errors.ts";
+import type { Streamed, WithContent } from "../core/handler-result.ts";
 import { cloneFrozen, isRecord, type JsonObject, omitUndefined } from "../core/json.ts";
 import { type ActionName, actionName, quoteName } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
-import { addSchemaCheck, type InputSchema, type SchemaOutput, toJsonSchema } from "../core/standard-schema.ts";
+import {
+  addSchemaCheck,
+  type InputSchema,
+  type SchemaInput,
+  type SchemaOutput,
+  toJsonSchema,
+} from "../core/standard-schema.ts";
 import type { Provider } from "./define-action.ts";
 import { findRegistrationProblems, type RegistrationProblem } from "./registration-checks.ts";
 
-interface CommonRegistration<Schema extends InputSchema>
+/** Fits the input side of the schema: the result is checked as it is, and never transformed. */
+type HandlerResult<Output> = Output extends JsonSchema ? unknown : MaybePromise<Answer<SchemaInput<Output>>>;
+type MaybePromise<T> = T | Promise<T>;
+/** The last form is an `AnnotatedRecord`. */
+type Answer<T> = T | WithContent | Streamed | { readonly record: T | WithContent; readonly annotations: object };
+
+interface CommonRegistration<Schema extends InputSchema, Output extends InputSchema>
   extends Pick<Action, "effect">,
     Partial<Pick<Action, "requiresApproval" | "tags" | "loading" | "examples" | "concurrency" | "idempotent">> {
   /** Unique among registered tools; actors refer to it. Listed as `tool__<name>`. */
@@ -16,8 +29,9 @@ interface CommonRegistration<Schema extends InputSchema>
   readonly description: string;
   /** JSON Schema of an object, or a Standard Schema such as zod's. */
   readonly inputSchema: Schema;
-  readonly outputSchema?: InputSchema;
-  readonly handler: (args: SchemaOutput<Schema>, context: CallContext) => unknown;
+  /** The schema of the result. A Standard Schema also types what the handler returns. */
+  readonly outputSchema?: Output;
+  readonly handler: (args: SchemaOutput<Schema>, context: CallContext) => HandlerResult<Output>;
   /** Arguments with more than one spelling: `{ path: "path", "options.link": "url" }`. Rules and the handler see one. */
   readonly normalize?: NonNullable<Action["normalize"]>;
   /** Other names that resolve to it, such as a former one. */
@@ -52,7 +66,10 @@ interface BypassRegistration {
 }
 
 /** The argument of `register()`. A generalist that bypasses routing is refused. */
-export type ToolRegistration<Schema extends InputSchema = JsonSchema> = CommonRegistration<Schema> &
+export type ToolRegistration<
+  Schema extends InputSchema = JsonSchema,
+  Output extends InputSchema = JsonSchema,
+> = CommonRegistration<Schema, Output> &
   (GeneralistRegistration | (SpecialistRegistration & (RoutedRegistration | BypassRegistration)));
 
 /** The `file:line` that called `entrance`, for errors and the ledger. */
@@ -68,7 +85,9 @@ function findCallSite(entrance: (...args: never[]) => unknown): string {
 
 export interface ToolRegistry {
   /** Throws `invalid_registration` with every wrong field and the place of the registration. */
-  register<const Schema extends InputSchema>(tool: ToolRegistration<Schema>): ActionName;
+  register<const Schema extends InputSchema, const Output extends InputSchema = JsonSchema>(
+    tool: ToolRegistration<Schema, Output>,
+  ): ActionName;
   /** Answers whether it was there. */
   unregister(name: string): boolean;
   readonly provider: Provider;
@@ -84,14 +103,16 @@ export function createToolRegistry(onRegistered: (action: Action) => void = () =
     for (const watcher of watchers) watcher();
   };
 
-  function register<const Schema extends InputSchema>(tool: ToolRegistration<Schema>): ActionName {
+  function register<const Schema extends InputSchema, const Output extends InputSchema = JsonSchema>(
+    tool: ToolRegistration<Schema, Output>,
+  ): ActionName {
     const site = findCallSite(register);
     const problems = isRecord(tool)
       ? findRegistrationProblems(tool)
       : [{ field: "tool", value: String(tool), problem: "is not an object" }];
     const all = [...problems, ...(isRecord(tool) ? findClashes(tool, spellings) : [])];
     if (all.length > 0) throw createRegistrationError(tool, all, site);
-    const action = toAction(tool as unknown as ToolRegistration<InputSchema>, site);
+    const action = toAction(tool as unknown as ToolRegistration<InputSchema, InputSchema>, site);
     onRegistered(action);
     tools.set(action.entry, action);
     for (const spelling of [action.entry, ...action.aliases]) spellings.set(spelling, action);
@@ -139,7 +160,7 @@ function createRegistrationError(tool: unknown, problems: readonly RegistrationP
   });
 }
 
-function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
+function toAction(tool: ToolRegistration<InputSchema, InputSchema>, site: string): Action {
   const { outputSchema, justification, bypassRouting, requiresApproval: rule, normalize, loading, concurrency } = tool;
   const optional = omitUndefined({
     outputSchema: outputSchema && cloneFrozen(guardSchema(toJsonSchema(outputSchema), "result")),

@@ -1,6 +1,8 @@
 import { describe, expectTypeOf, test } from "vitest";
 import { z } from "zod";
+import { Streamed, WithContent } from "../core/handler-result.ts";
 import type { ActionName } from "../core/names.ts";
+import { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import { createToolRegistry } from "./tool-registry.ts";
 
 const { register } = createToolRegistry();
@@ -55,6 +57,39 @@ test("a handler's arguments are what its schema says", () => {
       expectTypeOf(args).toEqualTypeOf<{ id: string; limit: number }>();
       return null;
     },
+  });
+});
+
+describe("a handler's result is what its output schema says", () => {
+  const typed = {
+    ...common,
+    scope: "generalist",
+    outputSchema: z.object({ city: z.string(), degrees: z.number().default(0) }),
+  } as const;
+
+  test("as a value or a promise, before the schema's defaults and transforms", () => {
+    register({ ...typed, handler: () => ({ city: "Lisbon" }) });
+    register({ ...typed, handler: async () => ({ city: "Lisbon", degrees: 21 }) });
+  });
+
+  test("with content, annotations, or as a stream", () => {
+    register({ ...typed, handler: () => new WithContent({}, { blocks: [] }) });
+    register({ ...typed, handler: () => new AnnotatedRecord({ city: "Lisbon" }, {}) });
+    register({ ...typed, handler: () => Streamed.records([]) });
+  });
+
+  test("another result does not compile", () => {
+    // @ts-expect-error the city is missing
+    register({ ...typed, handler: () => ({ degrees: 21 }) });
+    // @ts-expect-error degrees is a number
+    register({ ...typed, handler: async () => ({ city: "Lisbon", degrees: "21" }) });
+    // @ts-expect-error the annotated record lacks the city
+    register({ ...typed, handler: () => new AnnotatedRecord({ degrees: 21 }, {}) });
+  });
+
+  test("JSON Schema and no schema allow anything", () => {
+    register({ ...typed, outputSchema: { type: "object" }, handler: () => 7 });
+    register({ ...common, scope: "generalist", handler: () => 7 });
   });
 });
 

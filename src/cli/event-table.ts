@@ -14,12 +14,18 @@ export function printEventTable(out: CommandOutput, events: readonly StoredEvent
   out.table(
     [isOneDay ? day : "when", "session", ...(isWide(out) ? ["call"] : []), "actor", "event", "action", "details"],
     events.map((event) => toRow(out, event, isOneDay)),
+    { whole: listWholeColumns(out) },
   );
 }
 
 export function printLaterEvents(out: CommandOutput, events: readonly StoredEvent[]): void {
   const rows = events.map((event) => toRow(out, event, true));
-  out.table(rows[0]?.map(() => "") ?? [], rows);
+  out.table(rows[0]?.map(() => "") ?? [], rows, { whole: listWholeColumns(out) });
+}
+
+/** The session, the event and the action. The call is a prefix anyway. */
+function listWholeColumns(out: CommandOutput): readonly number[] {
+  return isWide(out) ? [1, 4, 5] : [1, 3, 4];
 }
 
 function isWide({ width }: CommandOutput): boolean {

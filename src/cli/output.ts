@@ -20,7 +20,7 @@ export interface CommandOutput extends Readonly<Record<"bold" | "dim" | "good" |
   answer(value: unknown, text: string): void;
   /** The result of an action: text unchanged (escaped on a terminal), anything else as JSON. */
   result(data: unknown): void;
-  table(head: readonly string[], rows: TableRows, indent?: number): void;
+  table(head: readonly string[], rows: TableRows, options?: TableOptions): void;
   note(text: string): void;
   /** An error: text on stderr, or `{error}` on stdout with --json. */
   problem(problem: Problem): void;
@@ -47,8 +47,8 @@ export function createOutput({ stdout, stderr, env }: Streams, isJson: boolean, 
       if (stdout.isTTY) return line(escapeUnsafe(data).replace(/\n$/, ""));
       stdout.write(data);
     },
-    table(head, rows, indent = 0) {
-      for (const text of formatTable(head, rows, { width, indent, paintHead: bold })) line(text);
+    table(head, rows, options) {
+      for (const text of formatTable(head, rows, { ...options, width, paintHead: bold })) line(text);
     },
     note: (text) => stderr.write(`${text}\n`),
     problem(problem) {
@@ -124,47 +124,86 @@ const GAP = "  ";
 /** A cell may have a colour, which is applied after the width is known. */
 export type TableCell = string | { readonly text: string; readonly paint: Paint };
 type TableRows = readonly (readonly TableCell[])[];
-type TableOptions = { readonly width?: number | undefined; readonly indent?: number; readonly paintHead?: Paint };
+interface TableOptions {
+  /** The columns that identify a row, which are never cut. Default: the first. */
+  readonly whole?: readonly number[];
+  readonly indent?: number;
+}
+type TableLayout = TableOptions & { readonly width?: number | undefined; readonly paintHead?: Paint };
+type PaintedText = { readonly text: string; readonly paint: Paint };
 
 /**
- * The lines of a table no wider than `width`: the last column shrinks first, then the others from the widest on. Unsafe
+ * The lines of a table no wider than `width`. The last column shrinks first, then the others from the widest on. A cell of a
+ * `whole` column that does not fit is followed by a line break, and only such a cell can be wider than the terminal. Unsafe
  * characters in cells are escaped.
  */
-export function formatTable(head: readonly string[], rows: TableRows, options: TableOptions = {}) {
-  const { width, indent = 0, paintHead = (text) => text } = options;
-  const toCell = (cell: TableCell) =>
+export function formatTable(head: readonly string[], rows: TableRows, layout: TableLayout = {}): readonly string[] {
+  const { width, indent = 0, whole = [0], paintHead = (text) => text } = layout;
+  const toCell = (cell: TableCell): PaintedText =>
     typeof cell === "string"
       ? { paint: (text: string) => text, text: toOneLine(cell) }
       : { ...cell, text: toOneLine(cell.text) };
   const cells = rows.map((row) => row.map(toCell));
   const titles = head.some((title) => title !== "") ? [head.map((text) => ({ paint: paintHead, text }))] : [];
-  const lines = [...titles, ...cells];
   const natural = head.map((_, column) =>
-    lines.reduce((widest, row) => Math.max(widest, measureWidth(row[column]?.text ?? "")), 0),
+    [...titles, ...cells].reduce((widest, row) => Math.max(widest, measureWidth(row[column]?.text ?? "")), 0),
   );
-  const widths = width === undefined ? natural : fitColumns(natural, width - indent);
-  return lines.map((row) => {
-    const parts = row.map(({ text, paint }, column) => {
-      const cut = fitToWidth(text, widths[column] ?? 0);
-      const padding = column === row.length - 1 ? 0 : (widths[column] ?? 0) - measureWidth(cut);
-      return paint(cut) + " ".repeat(Math.max(0, padding));
+  const widths = width === undefined ? natural : fitColumns(natural, width - indent, whole);
+  const starts = widths.map((_, column) =>
+    widths.slice(0, column).reduce((sum, each) => sum + each + GAP.length, indent),
+  );
+  const formatRow = (row: readonly PaintedText[], uncut: readonly number[]) => {
+    const fitted = row.map(({ text, paint }, column) => {
+      const shown = uncut.includes(column) ? text : fitToWidth(text, widths[column] ?? 0);
+      return { start: starts[column] ?? 0, size: measureWidth(shown), text: paint(shown) };
     });
-    return (" ".repeat(indent) + parts.join(GAP)).trimEnd();
-  });
+    return placeCells(fitted, width ?? Number.POSITIVE_INFINITY);
+  };
+  return [...titles.flatMap((row) => formatRow(row, [])), ...cells.flatMap((row) => formatRow(row, whole))];
 }
 
-function fitColumns(natural: readonly number[], width: number): readonly number[] {
+type PlacedCell = { readonly start: number; readonly size: number; readonly text: string };
+
+/** The lines of one row. A new line begins where the column has already been passed, or the cell would leave the terminal. */
+function placeCells(cells: readonly PlacedCell[], width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  let used = 0;
+  for (const { start, size, text } of cells) {
+    if (size === 0) continue;
+    const at = Math.max(0, Math.min(start, width - size));
+    if (used > 0 && used + GAP.length > at) {
+      lines.push(line);
+      line = "";
+      used = 0;
+    }
+    line += " ".repeat(at - used) + text;
+    used = at + size;
+  }
+  return [...lines, line];
+}
+
+/** Shrinks columns until they fit, in steps: a long name leaves some room to what is said about it. */
+function fitColumns(natural: readonly number[], width: number, whole: readonly number[]): readonly number[] {
   const widths = [...natural];
   const last = widths.length - 1;
   const excess = () => widths.reduce((sum, each) => sum + each, GAP.length * last) - width;
-  const shrink = (column: number, least: number) => {
-    const now = widths[column] ?? 0;
-    widths[column] = Math.max(Math.min(now, least), now - Math.max(0, excess()));
+  const shrink = (columns: readonly number[], least: number) => {
+    for (const column of columns.toSorted((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0))) {
+      const now = widths[column] ?? 0;
+      widths[column] = Math.max(Math.min(now, least), now - Math.max(0, excess()));
+    }
   };
-  shrink(last, 12);
-  const others = [...widths.keys()].slice(0, -1).sort((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0));
-  for (const column of others) shrink(column, 6);
-  shrink(last, 1);
+  const others = [...widths.keys()].slice(0, -1);
+  const cut = others.filter((column) => !whole.includes(column));
+  const kept = others.filter((column) => whole.includes(column));
+  shrink([last], 24);
+  shrink(cut, 10);
+  shrink(kept, 32);
+  shrink([last], 12);
+  shrink(cut, 6);
+  shrink(kept, 6);
+  shrink([last], 1);
   return widths;
 }
 

@@ -112,7 +112,12 @@ export const eventShapes = {
   }),
   "resources.expired": z.object({ notes: count, collections: count }),
   "search.answered": z.object({ query: text, ...searched, unmatched: texts, note: optionalText }),
-  "search.prepared": z.object({ actions: count, semantic: text }),
+  "search.prepared": z.object({
+    actions: count,
+    semantic: text,
+    embeddedCount: count.optional(),
+    reused: count.optional(),
+  }),
   "server.added": z.object({ server: text, launch: text, source: optionalText, by: text }),
   "server.failed": z.object({ server: text, reason: text }),
   "server.learned": z.object({ server: text, tools: count, added: count, removed: count, changed: count }),

@@ -7,11 +7,16 @@ import { isRecord, type JsonObject } from "./json.ts";
 /** JSON Schema, or a Standard Schema that can be converted to it (zod). */
 export type InputSchema = JsonSchema | StandardSchemaV1;
 export type SchemaOutput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
+export type SchemaInput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferInput<Schema> : unknown;
 export const isStandardSchema = (schema: unknown): schema is StandardSchemaV1 =>
   (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
 
 /** The JSON Schema that models see and arguments are checked against. Throws `unsafe_schema`. */
 export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>): JsonSchema {
+  if (isZod3Schema(schema)) {
+    const hint = 'Use zod 4 (zod 3.25 has it as "zod/v4"), or pass JSON Schema.';
+    throw new QmError("unsafe_schema", "it is a zod 3 schema, which cannot be converted to JSON Schema", { hint });
+  }
   if (!isStandardSchema(schema)) return schema as JsonSchema;
   const self: StandardSchemaV1["~standard"] & { jsonSchema?: { input(options: { target: string }): unknown } } =
     schema["~standard"];
@@ -27,8 +32,14 @@ export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>)
     const hint = "Leave out transforms, functions and custom types, or use JSON Schema.";
     throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, { hint, cause: thrown });
   }
-  const hint = "Use JSON Schema or a zod schema.";
+  const hint = "Use JSON Schema or a zod 4 schema.";
   throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot be converted to JSON Schema`, { hint });
+}
+
+/** zod before 3.24 is not even a Standard Schema. Without this it would pass for JSON Schema. */
+function isZod3Schema(schema: object): boolean {
+  const definition = "_def" in schema && isRecord(schema._def) ? schema._def : {};
+  return typeof definition.typeName === "string" && definition.typeName.startsWith("Zod");
 }
 
 /** Validates with a Standard Schema before the handler: it may refine and transform beyond JSON Schema. */

@@ -20,6 +20,8 @@ export interface Tracer {
   readonly content: boolean;
   start(name: string, kind: SpanKind, facts: SpanFacts, parent?: TraceCarrier): Span;
   took(metric: string, seconds: number, facts: SpanFacts): void;
+  /** Sends what has ended, for a process that is about to exit. Waits for a limited time and never rejects. */
+  flush?(): Promise<void>;
 }
 
 const silentSpan: Span = { set() {}, fail() {}, rename() {}, carrier: () => ({}), within: (work) => work(), end() {} };

@@ -17,7 +17,7 @@ export interface SurfaceBackend {
   readonly live: LiveResources;
   invoke(request: Omit<ActionCall, "id">, signal?: AbortSignal): Promise<Outcome>;
   readonly canSearch: boolean;
-  searchHint(): string | undefined;
+  searchHint(): Promise<string | undefined>;
   /** Rejects with `search_off` when search is switched off. */
   search(caller: Caller, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
   /** Records a tool call that invokes no action: a lookup, or one with invalid arguments. */

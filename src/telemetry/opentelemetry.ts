@@ -1,4 +1,5 @@
 import type { Attributes, Context, Histogram, MeterProvider, Span as OtelSpan, SpanContext } from "@opentelemetry/api";
+import { settlesWithin } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../core/json.ts";
 import type { Span, SpanFacts, SpanKind, TraceCarrier, Tracer } from "../core/tracing.ts";
@@ -71,7 +72,21 @@ export async function openTelemetryTracer(options: OpenTelemetryOptions = {}): P
     content,
     start,
     took: (metric, seconds, facts) => getHistogram(metric).record(seconds, toAttributes(facts)),
+    flush: () => flushProviders(api),
   });
+}
+
+/** Long enough for a collector nearby. An absent one must not hold up a command. */
+const FLUSH_LIMIT_MS = 2_000;
+
+/** Only the SDK's providers can flush, so the API has no type for it. */
+async function flushProviders(api: Api): Promise<void> {
+  const tracing = api.trace.getTracerProvider();
+  const providers: { forceFlush?: () => Promise<void> }[] = [
+    "getDelegate" in tracing && typeof tracing.getDelegate === "function" ? tracing.getDelegate() : tracing,
+    api.metrics.getMeterProvider(),
+  ];
+  await settlesWithin(Promise.allSettled(providers.map(async (each) => each.forceFlush?.())), FLUSH_LIMIT_MS);
 }
 
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;

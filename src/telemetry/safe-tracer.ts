@@ -10,6 +10,7 @@ export function createSafeTracer(tracer: Tracer): Tracer {
       return span ?? silentTracer.start(name, kind, facts);
     },
     took: (metric, seconds, facts) => attempt(() => tracer.took(metric, seconds, facts)),
+    flush: async () => tracer.flush?.().catch(() => {}),
   };
 }
 

@@ -131,6 +131,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       await servers?.close();
       await quartermaster.close();
       await opened?.close();
+      // The command exits next, and would lose spans that the SDK still collects.
+      await tracer.flush?.();
     },
   };
 

@@ -153,7 +153,7 @@ function printImportPlan({ out }: Context, path: string, plan: ImportPlan, found
     out.table(
       ["server", "client", "why"],
       plan.skipped.map(({ called, client, why }) => [called, client, why]),
-      2,
+      { whole: [0, 1], indent: 2 },
     );
   }
   for (const { client, path, problems } of found)

@@ -72,7 +72,9 @@ export function addCompletionCommand(program: Command, context: Context): void {
   program
     .command("completion")
     .summary("print a completion script for your shell")
-    .description("Print a script that completes commands, options, actions, categories and sessions.")
+    .description(
+      "Print a script that completes commands, options, actions, clients, servers, approvals, notes and sessions.",
+    )
     .addArgument(new Argument("<shell>", "your shell").choices(completionShells))
     .addHelpText(
       ...examples(

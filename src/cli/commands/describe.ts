@@ -130,6 +130,7 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
       { text: says, paint: says === "nothing" ? out.dim : says === "ask" ? out.warn : out.bad },
       rule,
     ]),
+    { whole: [0, 2] },
   );
   const reasons = listScopeReasons(explanation.justification, explanation.bypassReason);
   for (const [title, reason] of reasons) out.line("", `${title}: ${reason}`);

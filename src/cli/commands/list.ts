@@ -42,7 +42,12 @@ export function addDirectoryCommand(program: Command, context: Context): void {
     );
 }
 
-function runList(context: Context, workspace: Workspace, category: string[], options: ListOptions) {
+async function runList(
+  context: Context,
+  workspace: Workspace,
+  category: string[],
+  options: ListOptions,
+): Promise<void> {
   const { out, globals } = context;
   const { quartermaster } = workspace;
   const { filter, offset, limit, all = false, inventory = false } = options;
@@ -51,6 +56,8 @@ function runList(context: Context, workspace: Workspace, category: string[], opt
     throw createUsageError("--inventory lists the actions of all callers", "Leave out --inventory, or the caller.");
   if (inventory) return showInventory(context, workspace, category, filter);
   const query: ListQuery = omitUndefined({ category, filter });
+  // The hint says whether search by meaning works, which is known once the stored vectors are read.
+  await quartermaster.embeddings.settled();
   const listPage = (page: Page) => quartermaster.list({ ...query, ...page }, caller);
   const found = collectPages(listPage, offset, all ? Number.POSITIVE_INFINITY : limit);
   const { items, total, next_offset, hint, pending } = found;

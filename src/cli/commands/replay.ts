@@ -96,6 +96,7 @@ function showReplay(out: CommandOutput, report: ReplayReport, calls: readonly Re
           ? { text: differs.join(", ") || "-", paint: differs.length === 0 ? out.good : out.bad }
           : { text: `uncertain: ${uncertain}`, paint: out.warn },
       ]),
+      { whole: [0, 1] },
     );
     out.line();
   }

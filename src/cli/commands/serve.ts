@@ -9,6 +9,7 @@ import type { LearnedServer } from "../../mcp/provider/learn-servers.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import type { CommandOutput } from "../output.ts";
 import { isTerminal, toWritable } from "../terminal.ts";
 
 const NO_START = "start no server before it is used: by default, servers whose tools are unknown are asked once";
@@ -45,6 +46,12 @@ export function addServeCommand(program: Command, context: Context): void {
     .action((options: ServeOptions) =>
       withWorkspace(context, "calls", (workspace) => runServe(context, workspace, options), true),
     );
+}
+
+interface ListeningGateway {
+  readonly url: string;
+  readonly approvals: string;
+  readonly tokenPath: string;
 }
 
 async function runMcp(context: Context, workspace: Workspace, profileName: string, start: boolean): Promise<void> {
@@ -92,7 +99,13 @@ function askUnknownServers({ io, out }: Context, { servers }: Workspace): () => 
   };
 }
 
-async function runServe(context: Context, workspace: Workspace, options: ServeOptions): Promise<void> {
+/** Serves until the signal aborts. `show` prints where it listens. */
+export async function runServe(
+  context: Context,
+  workspace: Workspace,
+  options: ServeOptions,
+  show: (gateway: ListeningGateway) => Promise<void> | void = (gateway) => showGateway(context.out, gateway),
+): Promise<void> {
   const { io, out } = context;
   const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
   const { openApprovalsApi } = await import("../../http/approvals-api.ts");
@@ -119,13 +132,18 @@ async function runServe(context: Context, workspace: Workspace, options: ServeOp
     return async () => {};
   });
   const approvals = new URL("/v1/approvals", url).href;
-  const token = `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`;
-  out.answer({ url, approvals, tokenPath }, `Listening on ${url}\nApprovers answer at ${approvals}\n${out.dim(token)}`);
+  await show({ url, approvals, tokenPath });
   const stopAsking = start ? askUnknownServers(context, workspace) : undefined;
   if (!io.signal.aborted) await once(io.signal, "abort");
   await stopAsking?.();
   await unannounce();
   await close();
+}
+
+function showGateway(out: CommandOutput, gateway: ListeningGateway): void {
+  const { url, approvals, tokenPath } = gateway;
+  const token = `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`;
+  out.answer(gateway, `Listening on ${url}\nApprovers answer at ${approvals}\n${out.dim(token)}`);
 }
 
 function isLoopback(host: string): boolean {

@@ -1,12 +1,14 @@
-import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { quoteShellWord } from "../../core/display-text.ts";
-import type { Context } from "../context.ts";
+import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 
+// Not imported: the help of all commands loads this file, and would load the parser of the configuration.
+const CONFIG_FILE = "quartermaster.yaml";
 const tourConfig = `policy:
   rules:
     - name: no-deleting
@@ -43,25 +45,31 @@ const tourSteps: readonly TourStep[] = [
   { title: "9. Nobody has changed the ledger", argv: ["events", "verify"], code: done },
 ];
 
+type TourOptions = Readonly<{ keep?: boolean; serve?: boolean; once?: boolean }>;
+
 export function addTourCommand(program: Command, context: Context): void {
   program
     .command("tour")
     .summary("see the main features in a temporary folder")
     .description("Create a small workspace, make calls that succeed, are denied and fail, and show the ledger.")
+    .option("--serve", "afterwards serve the workspace to MCP clients until Ctrl-C, on a free port")
+    .option("--once", "only take the tour, even with --serve")
     .option("--keep", "do not remove the folder")
-    .addHelpText(...examples("qm tour", "qm tour --keep"))
-    .action(({ keep = false }: { readonly keep?: boolean }) => runTour(context, keep));
+    .addHelpText(...examples("qm tour", "qm tour --serve", "qm tour --keep"))
+    .action((options: TourOptions) => runTour(context, options));
 }
 
-async function runTour(context: Context, keep: boolean): Promise<void> {
-  const { out } = context;
+async function runTour(context: Context, { keep = false, serve = false, once = false }: TourOptions): Promise<void> {
+  const { io, out } = context;
   const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-tour-")));
   try {
-    await writeFile(join(folder, "quartermaster.yaml"), tourConfig);
+    await writeFile(join(folder, CONFIG_FILE), tourConfig);
     await writeFile(join(folder, "hello.txt"), "Hello from Quartermaster.\n");
     const results = out.isJson ? await collectSteps(context, folder) : await showSteps(context, folder);
-    if (out.isJson) out.json({ ...(keep ? { folder } : {}), stops: results });
     if (results.some(({ code, expected }) => code !== expected)) context.end(exitCodes.failed);
+    const answer = { ...(keep ? { folder } : {}), stops: results };
+    if (serve && !once && !io.signal.aborted) await serveTour(context, folder, answer);
+    else if (out.isJson) out.json(answer);
   } finally {
     if (!keep) await rm(folder, { recursive: true, force: true });
   }
@@ -71,6 +79,43 @@ async function runTour(context: Context, keep: boolean): Promise<void> {
   out.line("  qm init                                       write a quartermaster.yaml, and read it");
   out.line("  qm list                                       list the actions it provides");
   out.line("  qm invoke file__list '{}'                     call one; then look at `qm events`");
+}
+
+/** Serves the workspace until Ctrl-C, and prints how a client reaches it. */
+async function serveTour(context: Context, folder: string, answer: object): Promise<void> {
+  const { runServe } = await import("./serve.ts");
+  const { ownBin } = await import("../clients/gateway-entry.ts");
+  const { out } = context;
+  const configPath = join(folder, CONFIG_FILE);
+  const signal = AbortSignal.any([context.io.signal, await watchNpm(context.io)]);
+  const own = { ...context, io: { ...context.io, cwd: folder, signal }, globals: { color: context.globals.color } };
+  const options = { host: "127.0.0.1", port: 0, start: true };
+  await withWorkspace(own, "calls", (workspace) =>
+    runServe(own, workspace, options, async ({ url, tokenPath }) => {
+      // `qm connect --http` reads the port from the configuration.
+      await appendFile(configPath, `gateway:\n  port: ${new URL(url).port}\n`);
+      const token = (await readFile(tokenPath, "utf8")).trim();
+      const words = ["node", ownBin, "connect", "claude-code", "--http", "--name", "qm-tour", "--config", configPath];
+      const connect = words.map(quoteShellWord).join(" ");
+      if (out.isJson) return out.json({ ...answer, url, token, connect });
+      out.line("", out.bold("10. The gateway runs, for any MCP client"));
+      out.line(`address:  ${url}`, `token:    ${token}`, "", "To connect Claude Code, run this in another terminal:");
+      out.line(`  ${connect}`, "Before the tour ends, the same command with --undo disconnects it.");
+      out.line("", "Press Ctrl-C to stop the gateway and remove its folder.");
+    }),
+  );
+}
+
+/** Aborts when the shell between npm and this process ends. npm sends a SIGTERM to that shell only. */
+async function watchNpm({ env }: Context["io"]): Promise<AbortSignal> {
+  const { systemProcess } = await import("../../app/system-runtime.ts");
+  const ended = new AbortController();
+  const parent = systemProcess.ppid;
+  const check = () => {
+    if (systemProcess.ppid !== parent) ended.abort();
+  };
+  if (env.npm_lifecycle_event !== undefined) setInterval(check, 500).unref();
+  return ended.signal;
 }
 
 type StepResult = { readonly command: string; readonly code: number; readonly expected: number };

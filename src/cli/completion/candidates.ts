@@ -1,5 +1,5 @@
 import type { Command, Option } from "commander";
-import { omitUndefined } from "../../core/json.ts";
+import { getOwn, omitUndefined } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 
@@ -17,6 +17,9 @@ interface TypedCommand {
 export type CompletionCandidate = readonly [word: string, meaning: string];
 type Candidates = readonly CompletionCandidate[];
 type Values = TypedCommand["values"];
+
+/** Of what a store may have very many of, only the newest. */
+const LIMIT = 1000;
 
 /** The candidates for the last word. Empty: a file name, or unknown. */
 export async function findCompletions(context: Context, words: readonly string[]): Promise<Candidates> {
@@ -40,12 +43,16 @@ function parseTypedWords(program: Command, words: readonly string[]): TypedComma
         ({ long, short, required, optional }) => (long === word || short === word) && (required || optional),
       );
     } else {
-      const named = operands.length === 0 ? command.commands.find((each) => each.name() === word) : undefined;
+      const named = operands.length === 0 ? findSubcommand(command, word) : undefined;
       if (named === undefined) operands.push(word);
       else command = named;
     }
   }
   return { command, operands, values, option, current: words.at(-1) ?? "" };
+}
+
+function findSubcommand(command: Command, word: string): Command | undefined {
+  return command.commands.find((each) => [each.name(), ...each.aliases()].includes(word));
 }
 
 function listCommandOptions(command: Command, program: Command): readonly Option[] {
@@ -57,7 +64,7 @@ function listCommandOptions(command: Command, program: Command): readonly Option
 
 async function listCandidates(context: Context, typed: TypedCommand): Promise<Candidates> {
   const { command, operands, values, option, current } = typed;
-  if (option !== undefined) return listOptionValues(context, values, option.attributeName());
+  if (option !== undefined) return listOptionValues(context, values, option);
   if (current.startsWith("-"))
     return listCommandOptions(command, context.program).flatMap(({ long, description }) =>
       long ? [[long, description]] : [],
@@ -72,34 +79,108 @@ function listVisibleCommands(command: Command): Candidates {
 }
 
 async function listOperands(context: Context, { command, operands, values }: TypedCommand): Promise<Candidates> {
-  const name = command.name();
-  if (name === "help") {
+  if (command.name() === "help") {
     let topic: Command | undefined = context.program;
     for (const operand of operands) topic = topic?.commands.find((each) => each.name() === operand);
     return topic === undefined ? [] : listVisibleCommands(topic);
   }
-  const caller = toCallerOptions(toGlobalOptions(values));
-  if (name === "list")
-    return queryWorkspace(context, values, ({ quartermaster }) =>
-      quartermaster.categories(caller).map((category) => [category, "category"]),
-    );
-  if (operands.length > 0) return [];
-  if (name === "completion") return completionShells.map((shell) => [shell, "shell"]);
-  if (name === "explain") return queryWorkspace(context, values, listAllActions);
-  if (name !== "describe" && name !== "invoke") return [];
+  const source = getOwn(operandSources, findCommandName(command, context.program));
+  const isRepeated = command.registeredArguments[0]?.variadic === true;
+  if (source === undefined || (operands.length > 0 && !isRepeated)) return [];
+  const found = await source(context, values);
+  return found.filter(([word]) => !operands.includes(word));
+}
+
+/** "servers remove" */
+function findCommandName(command: Command, program: Command): string {
+  const { parent } = command;
+  return parent === null || parent === program
+    ? command.name()
+    : `${findCommandName(parent, program)} ${command.name()}`;
+}
+
+type CandidateSource = (context: Context, values: Values) => Candidates | Promise<Candidates>;
+
+/** What the first operand of a command is, or each operand of one that takes several. None of these starts a server. */
+const operandSources: Readonly<Record<string, CandidateSource>> = {
+  list: listCategories,
+  describe: listVisibleActions,
+  invoke: listVisibleActions,
+  preflight: listVisibleActions,
+  explain: (context, values) => queryWorkspace(context, values, listAllActions),
+  completion: () => completionShells.map((shell) => [shell, "shell"]),
+  connect: listClients,
+  import: listClients,
+  replay: (context, values) => listRecent(context, values, "session", "session"),
+  "eval record": (context, values) => listRecent(context, values, "session", "session"),
+  ...repeatSource(listServers, ["remove", "start", "stop", "logs", "review", "login", "logout"], "servers"),
+  ...repeatSource(listApprovals, ["show"], "approvals"),
+  ...repeatSource(listPendingApprovals, ["approve", "deny", "link"], "approvals"),
+  ...repeatSource(listNotes, ["show", "save", "export", "rm"], "notes"),
+  ...repeatSource(listSecrets, ["set", "remove"], "secrets"),
+};
+
+function repeatSource(source: CandidateSource, commands: readonly string[], parent: string) {
+  return Object.fromEntries(commands.map((command) => [`${parent} ${command}`, source]));
+}
+
+function listCategories(context: Context, values: Values): Promise<Candidates> {
+  return queryWorkspace(context, values, ({ quartermaster }) =>
+    quartermaster.categories(toCallerOptions(toGlobalOptions(values))).map((category) => [category, "category"]),
+  );
+}
+
+function listVisibleActions(context: Context, values: Values): Promise<Candidates> {
   return queryWorkspace(context, values, (workspace) => {
-    const visible = new Set<string>(workspace.quartermaster.names(caller));
+    const visible = new Set<string>(workspace.quartermaster.names(toCallerOptions(toGlobalOptions(values))));
     return listAllActions(workspace).filter(([action]) => visible.has(action));
   });
 }
 
-async function listOptionValues(context: Context, values: Values, option: string): Promise<Candidates> {
-  if (option === "actor")
+async function listClients(): Promise<Candidates> {
+  const { clients } = await import("../../mcp/clients/clients.ts");
+  return clients.map(({ name, title }) => [name, title]);
+}
+
+async function listServers(context: Context, values: Values): Promise<Candidates> {
+  const { formatLaunch } = await import("../../mcp/server-spec.ts");
+  return queryWorkspace(context, values, ({ servers }) =>
+    servers.list().map(({ spec }) => [spec.name, formatLaunch(spec.launch)]),
+  );
+}
+
+function listApprovals(context: Context, values: Values, state?: readonly ["pending"]): Promise<Candidates> {
+  return queryLedger(context, values, async ({ quartermaster }) => {
+    const found = await quartermaster.approvals.list({ limit: LIMIT, ...omitUndefined({ state }) });
+    return found.map(({ id, action }) => [id, action]);
+  });
+}
+
+function listPendingApprovals(context: Context, values: Values): Promise<Candidates> {
+  return listApprovals(context, values, ["pending"]);
+}
+
+function listNotes(context: Context, values: Values): Promise<Candidates> {
+  return queryLedger(context, values, async ({ quartermaster }) => {
+    const { items } = await quartermaster.notes.list({ limit: LIMIT });
+    return items.map(({ handle, name, origin }) => [handle, name ?? origin.action]);
+  });
+}
+
+function listSecrets(context: Context, values: Values): Promise<Candidates> {
+  return queryLedger(context, values, async ({ secrets }) => (await secrets.names()).map((name) => [name, "secret"]));
+}
+
+async function listOptionValues(context: Context, values: Values, option: Option): Promise<Candidates> {
+  const name = option.attributeName();
+  if (option.argChoices !== undefined) return option.argChoices.map((choice) => [choice, option.description]);
+  if (name === "actor")
     return queryWorkspace(context, values, ({ config }) => Object.keys(config.actors).map((actor) => [actor, "actor"]));
-  if (option === "action") return queryWorkspace(context, values, listAllActions);
-  if (option === "session" || option === "tenant") return listRecent(context, values, option, option);
-  if (option === "call") return listRecent(context, values, "callId", option);
-  if (option !== "type") return [];
+  if (name === "action") return queryWorkspace(context, values, listAllActions);
+  if (name === "category") return listCategories(context, values);
+  if (name === "session" || name === "tenant") return listRecent(context, values, name, name);
+  if (name === "call") return listRecent(context, values, "callId", name);
+  if (name !== "type") return [];
   const { eventShapes } = await import("../../core/events.ts");
   return Object.keys(eventShapes).map((type) => [type, "event"]);
 }
@@ -110,11 +191,15 @@ function listAllActions({ quartermaster }: Workspace): Candidates {
 
 /** The values in the newest events; a long ledger has too many. */
 function listRecent(context: Context, values: Values, key: "session" | "tenant" | "callId", meaning: string) {
-  return withWorkspace(createTypedContext(context, values), "ledger", async ({ quartermaster }) => {
-    const events = await quartermaster.ledger.read({ limit: 1000 });
+  return queryLedger(context, values, async ({ quartermaster }) => {
+    const events = await quartermaster.ledger.read({ limit: LIMIT });
     const found = new Set(events.toReversed().flatMap((event) => event[key] ?? []));
     return [...found].map((value): CompletionCandidate => [value, meaning]);
   });
+}
+
+function queryLedger(context: Context, values: Values, work: (workspace: Workspace) => Promise<Candidates>) {
+  return withWorkspace(createTypedContext(context, values), "ledger", work);
 }
 
 function queryWorkspace(context: Context, values: Values, work: (workspace: Workspace) => Candidates) {

@@ -18,6 +18,8 @@ export interface SemanticStatus {
   readonly total: number;
   /** The number of actions that can be searched. Absent: none yet. */
   readonly rows?: number;
+  /** How many of them the last build embedded. The vectors of the others were in the store. */
+  readonly embedded?: number;
   readonly reason?: string;
   readonly hint?: string;
 }
@@ -64,7 +66,7 @@ export interface SemanticIndexOptions extends BuildContext {
   readonly rebuild?: boolean;
   /** `false`: `follow` only loads stored vectors, and only `build` embeds. */
   readonly background?: boolean;
-  /** How long a catalog must stay the same before a background build starts. */
+  /** How long a catalog must stay the same before a background build starts. Default: 250, or 0 without builds. */
   readonly settleMs?: number;
   /** Called after a build that embedded something. */
   readonly onBuilt?: (report: BuildReport) => void;
@@ -80,14 +82,14 @@ type Trouble = Pick<SemanticStatus, "state" | "reason" | "hint"> & Partial<Progr
 
 export function createSemanticIndex(options: SemanticIndexOptions): SemanticIndex {
   const { embedder, store, runtime, incremental = true, background = true } = options;
-  const { queryLimitMs = 1_500, settleMs = 250, onBuilt = () => {}, onFailed = () => {} } = options;
+  const { queryLimitMs = 1_500, settleMs = background ? 250 : 0, onBuilt = () => {}, onFailed = () => {} } = options;
   const model = embedder.fingerprint;
   const embedQuery = createQueryVectors({ embedder, runtime, limitMs: queryLimitMs, onTrouble: recordQueryTrouble });
   const closing = new AbortController();
   const running = new Map<number, Progress>();
   const pending = new Set<Promise<unknown>>();
   const follower = createLatestRunner(settleMs, followCatalog);
-  let answering: { readonly set: VectorSet; readonly turn: number } | undefined;
+  let answering: { readonly set: VectorSet; readonly turn: number; readonly embedded: number } | undefined;
   let useRecordedAt = 0;
   let trouble: Trouble | undefined;
   let queryFailed: Pick<SemanticStatus, "reason" | "hint"> | undefined;
@@ -98,10 +100,10 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   let turns = 0;
 
   /** An earlier build does not replace the vectors of another catalog whose build began later. */
-  function adoptVectors(set: VectorSet, turn: number): void {
+  function adoptVectors(set: VectorSet, turn: number, embedded: number): void {
     const { set: present, turn: newest } = answering ?? { turn: 0 };
     if (turn < newest && set.contents.fingerprint !== present?.contents.fingerprint) return;
-    answering = { set, turn: Math.max(turn, newest) };
+    answering = { set, turn: Math.max(turn, newest), embedded };
     useRecordedAt = runtime.now().getTime();
     trouble = undefined;
   }
@@ -143,7 +145,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   async function adoptStoredVectors(contents: CatalogContents, turn: number): Promise<boolean> {
     try {
       const set = await findVectors(options, contents);
-      if (set !== undefined) adoptVectors(set, turn);
+      if (set !== undefined) adoptVectors(set, turn, 0);
       return set !== undefined;
     } catch (thrown) {
       throw fail(thrown);
@@ -184,7 +186,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       const building = buildVectors(options, contents, how);
       const built = await (all ? trackRebuild(building) : building);
       if (built === "outdated") return undefined;
-      adoptVectors(built.set, turn);
+      adoptVectors(built.set, turn, built.embedded.length);
       const made = report(built.embedded);
       if (made.embedded.length > 0) onBuilt(made);
       return made;
@@ -224,7 +226,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       total: size,
       ...(run ?? trouble ?? queryFailed),
       model,
-      ...(answered === undefined ? {} : { rows: answered.hashes.size }),
+      ...(answering === undefined ? {} : { rows: answering.set.contents.hashes.size, embedded: answering.embedded }),
     };
   }
 

@@ -33,7 +33,7 @@ describe("a build", () => {
     expect(report).toMatchObject({ embedded: actions.map(({ name }) => name).sort(), reused: 0, model: "words" });
     expect(onBuilt.mock.calls).toEqual([[report]]);
     expect(steps).toEqual(["0/40", "32/40", "40/40"]);
-    expect(index.status()).toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40 });
+    expect(index.status()).toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40, embedded: 40 });
     expect(await searchNames(index, "what handles thing17 well")).toContain("tool__thing_17");
     expect(embedder.texts).toHaveLength(40);
   });
@@ -144,7 +144,9 @@ describe("a build", () => {
     expect(await searchNames(index, "thing17")).toContain("tool__thing_17");
     go();
     expect(await building).toMatchObject({ embedded: [], reused: 40 });
-    await expect.poll(() => index.status()).toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40 });
+    await expect
+      .poll(() => index.status())
+      .toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40, embedded: 0 });
     expect(embedder.texts).toHaveLength(40);
   });
 
@@ -268,7 +270,7 @@ describe("a build", () => {
     expect(await searchNames(index, "thing3", changed)).toContain("tool__thing_3");
     works = true;
     await index.build(changed);
-    expect(index.status()).toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40 });
+    expect(index.status()).toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40, embedded: 1 });
   });
 
   test("refuses an embedder that returns invalid vectors", async () => {

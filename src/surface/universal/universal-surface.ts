@@ -58,7 +58,7 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
             const live = await backend.live.list(caller, query.category ?? []);
             const view = backend.getView(caller, live);
             const note = formatPendingNote(view, query.category);
-            return { data: listActions(view, query, backend.searchHint(), note) };
+            return { data: listActions(view, query, await backend.searchHint(), note) };
           });
         case "describe_action":
           return browse(describeActionTool, args, async ({ action_name }) => {

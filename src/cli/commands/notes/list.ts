@@ -52,6 +52,7 @@ export function showNoteTable({ out }: Context, items: readonly NoteEntry[]): vo
       each.expiresAt ? formatTimeSpan(Date.parse(each.expiresAt) - now) : { text: "saved", paint: out.good },
       formatNoteReach(each),
     ]),
+    { whole: [0, 3] },
   );
 }
 
