@@ -54,3 +54,7 @@ function collect(stream: NodeJS.ReadableStream): () => string {
   stream.on("data", (part: Buffer) => parts.push(part));
   return () => Buffer.concat(parts).toString("utf8");
 }
+
+export function describeEnd(what: string, { code, out, err }: ChildResult): string {
+  return `${what} ended with ${code}:\n${`${out}\n${err}`.trim().slice(-2_000)}`;
+}

@@ -1,10 +1,11 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isRecord } from "../src/core/json.ts";
-import { type ChildResult, runChild } from "./child.ts";
+import { type ChildResult, describeEnd, runChild } from "./child.ts";
 import { createTestUser, installPackages, type TestUser } from "./packed-command.ts";
 import type { RealClient } from "./real-clients.ts";
 import { startScriptedModel } from "./scripted-model.ts";
+import { startServing, useFreePort } from "./serving.ts";
 
 const LIMIT_MS = 120_000;
 const GREETING = "Good morning from the workspace.";
@@ -16,7 +17,8 @@ const CALLS = [
 
 /** The result of each step: `yes`, or what went wrong. */
 export interface ClientRow {
-  readonly connected: string;
+  readonly stdio: string;
+  readonly http: string;
   readonly undone: string;
   readonly task: string;
 }
@@ -34,18 +36,25 @@ export async function checkClient(client: RealClient, folder: string, qmBin: str
   // Clients complete their own file when they run, so the first run comes before the comparison.
   await runClient(client, user, ["mcp", "list"]);
   const before = await readFile(path, "utf8");
-  await runQm(user, ["connect", client.name, "--yes"]);
-  const listed = await runClient(client, user, ["mcp", "list"]);
-  await runQm(user, ["connect", client.name, "--undo", "--yes"]);
-  const after = await readFile(path, "utf8");
+  const stdio = await checkConnection(client, user);
+  const afterStdio = await readFile(path, "utf8");
+  await useFreePort(user);
+  const serving = await startServing(user, "qm serve");
+  const http = await checkConnection(client, user, "--http").finally(() => serving.kill());
+  const afterHttp = await readFile(path, "utf8");
 
   await runQm(user, ["connect", client.name, "--yes"]);
   const task = await runTask(client, user);
-  return {
-    connected: client.connected.test(`${listed.out}\n${listed.err}`) ? "yes" : describe("mcp list", listed),
-    undone: after === before ? "yes" : `the file differs:\n${before}\n---\n${after}`,
-    task,
-  };
+  const changed = [afterStdio, afterHttp].find((after) => after !== before);
+  return { stdio, http, undone: changed === undefined ? "yes" : `the file differs:\n${before}\n---\n${changed}`, task };
+}
+
+/** Connects, asks the client whether it reaches Quartermaster, and disconnects. */
+async function checkConnection(client: RealClient, user: TestUser, ...options: readonly string[]): Promise<string> {
+  await runQm(user, ["connect", client.name, "--yes", ...options]);
+  const listed = await runClient(client, user, ["mcp", "list"]);
+  await runQm(user, ["connect", client.name, "--undo", "--yes"]);
+  return client.connected.test(`${listed.out}\n${listed.err}`) ? "yes" : describeEnd("mcp list", listed);
 }
 
 async function runTask(client: RealClient, user: TestUser): Promise<string> {
@@ -55,7 +64,7 @@ async function runTask(client: RealClient, user: TestUser): Promise<string> {
     const ended = await runClient(client, user, args, env);
     const [found = "", read = ""] = model.results;
     const problems = [
-      ...(ended.code === 0 && ended.out.includes(ANSWER) ? [] : [describe("the task", ended)]),
+      ...(ended.code === 0 && ended.out.includes(ANSWER) ? [] : [describeEnd("the task", ended)]),
       ...(found.includes("file__read") ? [] : [`the model did not get the search result: ${found}`]),
       ...(read.includes(GREETING) ? [] : [`the model did not get the file: ${read}`]),
       ...((await hasRecordedCall(user)) ? [] : ["the ledger has no successful call of file__read"]),
@@ -78,10 +87,6 @@ function runClient(client: RealClient, { work, env }: TestUser, args: readonly s
 
 async function runQm({ work, env }: TestUser, args: readonly string[]): Promise<ChildResult> {
   const ended = await runChild("qm", args, { cwd: work, env, limitMs: LIMIT_MS });
-  if (ended.code !== 0) throw new Error(describe(`qm ${args.join(" ")}`, ended));
+  if (ended.code !== 0) throw new Error(describeEnd(`qm ${args.join(" ")}`, ended));
   return ended;
-}
-
-function describe(what: string, { code, out, err }: ChildResult): string {
-  return `${what} ended with ${code}:\n${`${out}\n${err}`.trim().slice(-2_000)}`;
 }

@@ -49,6 +49,8 @@ export const realClients: readonly RealClient[] = [
         'model_provider="scripted"',
         `model_providers.scripted=${provider}`,
         'mcp_servers.qm.default_tools_approval_mode="approve"',
+        // Codex sends the first message without the tools of a server that takes longer to start than half a second.
+        "mcp_servers.qm.required=true",
       ];
       const args = ["exec", "--skip-git-repo-check", ...settings.flatMap((setting) => ["-c", setting]), PROMPT];
       return { args, env: { MODEL_KEY: "none" } };
