@@ -14,7 +14,8 @@ export async function installPackages(folder: string, packages: readonly string[
   const args = ["install", "--prefix", folder, "--no-audit", "--no-fund", "--loglevel", "error", ...packages];
   const { code, out, err } = await runNpm(args);
   if (code === 0) return join(folder, "node_modules/.bin");
-  throw new NotTriedError(`npm install ended with ${code}: ${(err || out).trim().split("\n")[0]}`);
+  const [problem, reason = ""] = (err || out).trim().split("\n");
+  throw new NotTriedError(`npm install ended with ${code}: ${problem} ${reason}`);
 }
 
 /** Packs this package and installs it as a user does. Returns the folder of the command. */
