@@ -134,9 +134,10 @@ describe("qm connect --http", () => {
   ])("gives %s the URL and the name of the variable, not the token", async (client, file, expected) => {
     const { run, text } = await place();
 
-    const { code } = await run(["connect", client, "--http", "--profile", "web", "--yes"]);
+    const { code, err } = await run(["connect", client, "--http", "--profile", "web", "--yes"]);
 
     expect(code).toBe(0);
+    expect(err).toContain("Keep `qm serve` running");
     expect(await text(file)).toContain(expected);
     expect(await text(file)).not.toContain("the-token");
     expect((await run(["connect", client, "--undo", "--yes"])).out).toContain("is disconnected");

@@ -132,6 +132,7 @@ async function applyConnection(
   out.note(`To undo: qm connect ${words.join(" ")} --undo`);
   if (project) out.note("The entry has paths of this machine in it: check before you commit it.");
   if (token !== undefined) out.note("The file contains the token in plain text.");
+  if (http && client.gateway.http !== undefined) out.note("Keep `qm serve` running: the client connects to it.");
   if (!http && !existsSync(ownBin)) out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
 }
 

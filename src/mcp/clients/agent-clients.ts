@@ -24,8 +24,9 @@ export const claudeCodeClient: ClientDefinition = {
     ignored: ["type", "alwaysLoad"],
   },
   gateway: {
-    stdio: (command, args) => ({ type: "stdio", command, args }),
-    http: (url, headers) => ({ type: "http", url, headers }),
+    // Otherwise Claude Code hides the four tools behind its own tool search.
+    stdio: (command, args) => ({ type: "stdio", command, args, alwaysLoad: true }),
+    http: (url, headers) => ({ type: "http", url, headers, alwaysLoad: true }),
     variable,
   },
   restartHint: "New sessions have it. Run `/mcp` to see it.",

@@ -41,6 +41,13 @@ async function disconnect(from: ClientConnectRequest) {
 
 const CURSOR = ".cursor/mcp.json";
 
+test("Claude Code shows the model the tools of Quartermaster at once", () => {
+  const { stdio, http } = getClientDefinition("claude-code").gateway;
+
+  expect(stdio("qm", ["mcp"])).toMatchObject({ alwaysLoad: true });
+  expect(http?.("http://127.0.0.1:7420/mcp", {})).toMatchObject({ alwaysLoad: true });
+});
+
 describe.each(["linux", "darwin", "win32"])("on %s", (platform) => {
   test.each(clients.map(({ name }) => name))(
     "%s is connected, found connected, and as before after that",
