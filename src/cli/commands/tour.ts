@@ -7,7 +7,10 @@ import type { Context } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 
-const tourConfig = `policy:
+const tourConfig = `providers:
+  file:
+    read_only: false
+policy:
   rules:
     - name: no-deleting
       rule: "'destructive' in tool.tags"
