@@ -9,6 +9,7 @@ import { toPolicyOptions } from "../../workspace/config-mapping.ts";
 import { explainActorProblems, listUnaskedServers } from "../../workspace/unlisted-actions.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
+import { checkGit } from "./git-checks.ts";
 import { checkPatterns, checkRules } from "./policy-checks.ts";
 import { checkProfileTokens, findTokenProblem, TOKEN_TODO } from "./token-checks.ts";
 
@@ -32,6 +33,7 @@ export async function checkCatalog(options: WorkspaceOptions, fileRoot: string):
         ...checkRules(workspace),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
         ...(await checkProfileTokens(workspace)),
+        ...(await checkGit(workspace, options)),
         ...checkApprovalCategories(workspace),
         ...checkApprovers(workspace),
         checkWireNames(workspace),
@@ -47,18 +49,20 @@ export async function checkCatalog(options: WorkspaceOptions, fileRoot: string):
 
 async function checkProviders({ quartermaster, config }: Workspace, fileRoot: string): Promise<readonly DoctorCheck[]> {
   const { enabled, readOnly } = config.providers.file;
-  if (!enabled) return [warn("provider", "none: there is nothing to call", "Set providers.file.enabled to true.")];
   const isFolder = (await stat(fileRoot).catch(() => undefined))?.isDirectory() ?? false;
-  const reach = ok("reach", "file actions reach neither the configuration nor the ledger");
-  if (!isFolder)
-    return [fail("provider", `file: ${fileRoot} is not a folder`, "Create it, or change providers.file.root."), reach];
+  const reach = enabled ? [ok("reach", "file actions reach neither the configuration nor the ledger")] : [];
+  if (enabled && !isFolder) {
+    const message = `file: ${fileRoot} is not a folder`;
+    return [fail("provider", message, "Create it, or change providers.file.root."), ...reach];
+  }
   const counts = new Map<string, number>();
   for (const { category } of quartermaster.inventory()) counts.set(category, (counts.get(category) ?? 0) + 1);
   const providers = [...counts].map(([category, count]) => {
     const where = category === "file" ? ` in ${fileRoot}${readOnly ? ", read only" : ""}` : "";
     return ok("provider", `${category}: ${formatCount(count, "action")}${where}`);
   });
-  return [...providers, reach];
+  if (providers.length > 0) return [...providers, ...reach];
+  return [warn("provider", "none: there is nothing to call", "Add a server with `qm servers add`, or enable one.")];
 }
 
 function checkActors({ quartermaster, config, servers }: Workspace): readonly DoctorCheck[] {
