@@ -99,7 +99,7 @@ async function applyConnection(
   context: Context,
   change: FileChange,
   { client, name }: ClientConnectRequest,
-  { undo = false, dryRun = false, yes = false, project = false, http }: ConnectOptions,
+  { undo = false, dryRun = false, yes = false, project = false, absolute, http }: ConnectOptions,
   made?: GatewayEntry,
 ) {
   const { out } = context;
@@ -130,9 +130,15 @@ async function applyConnection(
   if (undo) return;
   const words = [client.name, ...(project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
   out.note(`To undo: qm connect ${words.join(" ")} --undo`);
-  if (project) out.note("The entry has paths of this machine in it: check before you commit it.");
+  if (project && http !== true)
+    out.note(
+      absolute
+        ? "The entry has paths of this machine in it: do not commit it."
+        : "The entry needs `qm` on each machine.",
+    );
   if (token !== undefined) out.note("The file contains the token in plain text.");
-  if (!http && !existsSync(ownBin)) out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
+  if (!http && (!project || absolute) && !existsSync(ownBin))
+    out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
 }
 
 /** The lines that a change removes and adds. Not the lines around it, which may hold the secrets of other servers. */

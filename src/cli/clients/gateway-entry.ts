@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { isAbsolute, join, relative } from "node:path";
 import { findPackageFolder } from "../../app/system-runtime.ts";
 import { listVariables, SECRET_PREFIX } from "../../config/references.ts";
 import type { Config } from "../../config/schema.ts";
@@ -60,9 +60,26 @@ export async function buildGatewayEntry(
     return { entry, token };
   }
   if (http) out.note(`${client.title} supports no URL in its file: it will start \`qm mcp\` itself.`);
-  const args = ["mcp", "--config", configPath, ...(profile === undefined ? [] : ["--profile", profile])];
-  const [command, ...first] = getOwnCommand(io.platform, io.execPath);
+  const isShared = options.project === true && options.absolute !== true;
+  const path = isShared ? toSharedPath(client, io.cwd, configPath) : configPath;
+  if (isShared && path.includes("../")) out.note(`The entry refers to ${path}, outside of this folder.`);
+  const args = ["mcp", "--config", path, ...(profile === undefined ? [] : ["--profile", profile])];
+  const [command, ...first] = isShared ? SHARED_COMMAND : getOwnCommand(io.platform, io.execPath);
   return { entry: client.gateway.stdio(command, [...first, ...args]) };
+}
+
+/** Starts the `qm` of the project or a global one, on any machine. `--no`: npx must not install a package of the name. */
+const SHARED_COMMAND = ["npx", "--no", "--", "qm"] as const;
+
+/** A path for a file that is shared with other machines. Clients start the servers of a project in its folder. */
+function toSharedPath({ variables }: ClientDefinition, folder: string, configPath: string): string {
+  const path = relative(folder, configPath);
+  if (isAbsolute(path)) {
+    const hint = "Move the configuration into the project, or give --absolute to write paths of this machine.";
+    throw new QmError("invalid_arguments", `no relative path leads from ${folder} to ${configPath}`, { hint });
+  }
+  const portable = path.replaceAll("\\", "/");
+  return variables.includes("place") ? `\${workspaceFolder}/${portable}` : portable;
 }
 
 /**

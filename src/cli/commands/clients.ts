@@ -26,7 +26,7 @@ export function addImportCommand(program: Command, context: Context): void {
     });
 }
 
-type ConnectFlag = "http" | "project" | "undo" | "print" | "dryRun" | "yes";
+type ConnectFlag = "http" | "project" | "absolute" | "undo" | "print" | "dryRun" | "yes";
 export type ConnectOptions = Readonly<{ name: string; profile?: string } & { [Flag in ConnectFlag]?: boolean }>;
 
 export function addConnectCommand(program: Command, context: Context): void {
@@ -39,7 +39,8 @@ export function addConnectCommand(program: Command, context: Context): void {
     .argument("[client]", "the client, for example cursor")
     .option("--profile <name>", "the gateway profile for this client")
     .option("--http", "use the URL of `qm serve` if the client supports it (default: the client starts `qm mcp`)")
-    .option("--project", "write the file of this project instead of the user's own")
+    .option("--project", "write the file of this project instead of the user's own, without paths of this machine")
+    .option("--absolute", "with --project: write absolute paths of this machine")
     .option("--name <name>", "the name of the entry", "qm")
     .option("--undo", "remove the entry again")
     .option("--print", "only print the entry")
@@ -54,6 +55,10 @@ export function addConnectCommand(program: Command, context: Context): void {
       if (client === undefined && option !== undefined)
         throw new QmError("invalid_arguments", `--${option} needs a client`, {
           hint: `\`qm connect\` lists them. For example: \`qm connect cursor --${option}\`.`,
+        });
+      if (options.absolute && !options.project)
+        throw new QmError("invalid_arguments", "--absolute needs --project", {
+          hint: "The user's own file always has absolute paths.",
         });
       const { runConnect, runClientsList } = await import("../clients/connect.ts");
       return client === undefined ? runClientsList(context) : runConnect(context, client, options);
