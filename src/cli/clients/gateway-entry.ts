@@ -17,9 +17,13 @@ import type { Context, Io } from "../context.ts";
 /** The built program that a client starts. */
 export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
 
+export const getHome = ({ env, platform }: Io): string | undefined =>
+  platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
+
 /** The folders in which the files of clients are looked for. */
-export function detectClientEnvironment({ cwd, env, platform }: Io): ClientEnvironment {
-  const home = platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
+export function detectClientEnvironment(io: Io): ClientEnvironment {
+  const { cwd, env, platform } = io;
+  const home = getHome(io);
   if (home) return { home, cwd, env, platform };
   const hint = `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`;
   throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", { hint });
@@ -43,16 +47,21 @@ export interface GatewayEntry {
   readonly token?: string | undefined;
 }
 
+export function requireConfigPath({ configPath }: Workspace): string {
+  if (configPath !== undefined) return configPath;
+  const hint = "Run `qm init` to write one, or give one with --config.";
+  throw createConfigError("there is no quartermaster.yaml for the client to use", hint);
+}
+
 export async function buildGatewayEntry(
   { io, out }: Context,
   workspace: Workspace,
   client: ClientDefinition,
   options: ConnectOptions,
 ): Promise<GatewayEntry> {
-  const { configPath, config } = workspace;
+  const { config } = workspace;
   const { profile, http = false } = options;
-  const hint = "Run `qm init` to write one, or give one with --config.";
-  if (configPath === undefined) throw createConfigError("there is no quartermaster.yaml for the client to use", hint);
+  const configPath = requireConfigPath(workspace);
   if (profile !== undefined) getGatewayProfile(config, profile);
   if (http && client.gateway.http !== undefined) {
     const { authorization, token } = await buildAuthorization(workspace, client, options);

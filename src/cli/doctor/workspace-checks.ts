@@ -8,13 +8,19 @@ import { toWireName } from "../../surface/native-tools.ts";
 import { toPolicyOptions } from "../../workspace/config-mapping.ts";
 import { explainActorProblems, listUnaskedServers } from "../../workspace/unlisted-actions.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
+import type { Io } from "../context.ts";
+import { checkClients } from "./client-checks.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
 import { checkGit } from "./git-checks.ts";
 import { checkPatterns, checkRules } from "./policy-checks.ts";
 import { checkProfileTokens, findTokenProblem, TOKEN_TODO } from "./token-checks.ts";
 
 /** Checks what the configuration provides: providers, actors, servers, approvers, names, search. */
-export async function checkCatalog(options: WorkspaceOptions, fileRoot: string): Promise<readonly DoctorCheck[]> {
+export async function checkCatalog(
+  io: Io,
+  options: WorkspaceOptions,
+  fileRoot: string,
+): Promise<readonly DoctorCheck[]> {
   const problems: string[] = [];
   try {
     const onProblem = (problem: string) => void problems.push(problem);
@@ -33,6 +39,7 @@ export async function checkCatalog(options: WorkspaceOptions, fileRoot: string):
         ...checkRules(workspace),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
         ...(await checkProfileTokens(workspace)),
+        ...(await checkClients(io, workspace)),
         ...(await checkGit(workspace, options)),
         ...checkApprovalCategories(workspace),
         ...checkApprovers(workspace),
