@@ -94,6 +94,7 @@ export type { ApprovalSettings } from "./policy/approval-rules.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
 export type { Explanation } from "./policy/explain.ts";
 export type { PolicyOptions } from "./policy/policy.ts";
+export type { RuleProblem } from "./policy/rule-problems.ts";
 export type { TagRule } from "./policy/tag-rules.ts";
 export type { Gate, ToolPolicy, ToolVisibilityPolicy } from "./policy/tool-policy.ts";
 export { type FileProviderOptions, fileProvider } from "./providers/file/file-provider.ts";

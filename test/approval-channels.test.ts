@@ -28,6 +28,7 @@ import {
 const tokens = { ANN: "token-of-ann-alone", BEA: "token-of-bea-alone", PASSED: "token-of-passed" };
 const env = (name: keyof typeof tokens) => `\${secret:${name}}`;
 const config = {
+  providers: { file: { read_only: false } },
   policy: {
     rules: [
       { name: "writing", rule: "tool.name == 'file__write'", effect: "ask", reason: "Writing is looked at." },

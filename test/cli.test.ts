@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import {
+  atTerminal,
   cleanUp,
   createTestFolder,
   endings,
@@ -116,7 +117,8 @@ describe("list", () => {
 
   test("shows one page, or all", async () => {
     const cwd = await createTestFolder({
-      "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }",
+      "quartermaster.yaml":
+        "providers: { file: { read_only: false } }\nmcp: { install: false }\ninfospace: { enabled: false }",
     });
 
     const page = await qm(cwd, ["list", "--limit", "2", "--offset", "1"]);
@@ -462,6 +464,39 @@ test("init writes a valid file, and does not overwrite one", async () => {
   expect(second).toMatchObject({ code: 1, err: expect.stringContaining("--force") });
   expect(kept).toBe("{}");
   expect(forced.code).toBe(0);
+});
+
+test.each([
+  [[], {}, ["file__glob", "file__grep", "file__list", "file__read"]],
+  [[], atTerminal("\n"), ["file__glob", "file__grep", "file__list", "file__read"]],
+  [[], atTerminal("none\n"), []],
+  [["--files", "write"], {}, expect.arrayContaining(["file__delete", "file__edit", "file__write"])],
+  [["--files", "none"], {}, []],
+])("init %j chooses the file actions", async (options, terminal, expected) => {
+  const cwd = await createTestFolder();
+
+  await qm(cwd, ["init", ...options], terminal);
+
+  const { out } = await qm(cwd, ["list", "--filter", "file__", "--all", "--json"]);
+  const { items } = JSON.parse(out) as { items: readonly { qualified_name: string }[] };
+  expect(items.map((item) => item.qualified_name).filter((name) => name.startsWith("file__"))).toEqual(expected);
+});
+
+test("init refuses an unknown answer, and writes nothing", async () => {
+  const cwd = await createTestFolder();
+
+  const asked = await qm(cwd, ["init"], atTerminal("all\n"));
+  const given = await qm(cwd, ["init", "--files", "all"]);
+
+  expect([asked.code, given.code]).toEqual([2, 2]);
+  expect(await readdir(cwd)).toEqual([]);
+});
+
+test("files are read-only without a configuration", async () => {
+  const cwd = await createTestFolder({ "a.txt": "hello" });
+
+  expect((await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}'])).code).toBe(0);
+  expect((await qm(cwd, ["invoke", "file__delete", '{"path":"a.txt"}'])).code).toBe(4);
 });
 
 describe("tour", () => {

@@ -505,7 +505,8 @@ describe("prompt aids", () => {
 
 describe("with an endpoint in quartermaster.yaml", () => {
   const KEY = "sk-the-key-that-nobody-may-see";
-  const yaml = (url: string) => `mcp: { install: false }
+  const yaml = (url: string) => `providers: { file: { read_only: false } }
+mcp: { install: false }
 infospace: { enabled: false }
 search:
   embedder:

@@ -281,6 +281,7 @@ describe("the CLI", () => {
   const callers = actors.filter((actor) => actor !== "peer");
   const fileCases = caseNames.filter((what) => cases[what].name.startsWith("file__"));
   const config = JSON.stringify({
+    providers: { file: { read_only: false } },
     policy: { rules: policy.rules, budgets: policy.budgets },
     actors: Object.fromEntries(
       policy.actors.map(({ name, scope, tools }) => [

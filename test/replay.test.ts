@@ -350,6 +350,7 @@ describe("a replay of more than 200 calls", () => {
 
 describe("qm replay", () => {
   const CONFIG = `
+providers: { file: { read_only: false } }
 policy:
   rules:
     - { name: no-deleting, rule: "'destructive' in tool.tags", effect: deny }

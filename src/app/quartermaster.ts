@@ -17,6 +17,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { findActorProblems } from "../policy/actors.ts";
 import type { Explanation } from "../policy/explain.ts";
 import { compilePolicy, findPolicyWarnings, type Policy, type PolicyOptions } from "../policy/policy.ts";
+import { findRuleProblems, type RuleProblem } from "../policy/rule-problems.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { Router } from "../routing/router.ts";
 import type { Directory } from "../search/directory.ts";
@@ -119,8 +120,10 @@ export interface Quartermaster {
   readonly policyVersion: string;
   /** Actions that actors list and that do not exist or belong to another actor. Such an actor cannot be used. */
   actorProblems(): readonly string[];
-  /** Parts of the policy without effect, because they match no action. */
-  policyWarnings(): readonly string[];
+  /** Parts of the policy without effect, because they match no action. `mayFit` excuses patterns of later actions. */
+  policyWarnings(mayFit?: (pattern: string) => boolean): readonly string[];
+  /** Rules that read unknown fields or arguments, or object to every action. `isComplete`: no action is missing. */
+  ruleProblems(isComplete?: boolean): readonly RuleProblem[];
   /** Puts another policy in force, from the next decision on. Throws and changes nothing if it is invalid. */
   usePolicy(policy: PolicyOptions): void;
   /** Aborts running calls, writes pending events, closes providers and store. */
@@ -231,7 +234,8 @@ function exposeParts(parts: Parts): Quartermaster {
       return parts.policy.version;
     },
     actorProblems: () => listActorProblems(parts.policy),
-    policyWarnings: () => findPolicyWarnings(parts.policy, catalog.snapshot().actions),
+    policyWarnings: (mayFit) => findPolicyWarnings(parts.policy, catalog.snapshot().actions, mayFit),
+    ruleProblems: (isComplete = true) => findRuleProblems(parts.policy, catalog.snapshot().actions, isComplete),
     usePolicy(options) {
       checkOptions(policyOptionsSchema, "policy", options);
       const policy = compilePolicy(options);

@@ -3,6 +3,7 @@ import { createInterface } from "node:readline/promises";
 import { Readable, Writable } from "node:stream";
 import { raceAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
+import { quoteName } from "../core/names.ts";
 import type { Io, TextStream } from "./context.ts";
 
 /** Shows on a terminal how long something has been running. Returns a function that clears the line. */
@@ -76,6 +77,21 @@ export function isTerminal(stdin: Io["stdin"]): boolean {
 /** Asks the person at the terminal for a yes. Without a terminal, or with any other answer, the result is false. */
 export async function confirmAtTerminal(io: PromptIo, question: string): Promise<boolean> {
   return isTerminal(io.stdin) && /^y(?:es)?$/i.test((await readLine(io, `${question} [y/N] `, false)).trim());
+}
+
+/** Asks the person at the terminal to choose. Without a terminal, or with an empty answer, the first choice counts. */
+export async function chooseAtTerminal<T extends string>(
+  io: PromptIo,
+  question: string,
+  choices: readonly [T, ...T[]],
+) {
+  if (!isTerminal(io.stdin)) return choices[0];
+  const typed = (await readLine(io, `${question} [${choices.join("/")}, default ${choices[0]}] `, false)).trim();
+  const chosen = typed === "" ? choices[0] : choices.find((choice) => choice === typed.toLowerCase());
+  if (chosen !== undefined) return chosen;
+  throw new QmError("invalid_arguments", `${quoteName(typed)} is not one of ${choices.join(", ")}`, {
+    hint: "Nothing was changed. Try again.",
+  });
 }
 
 /** Reads a secret: typed without echo at a terminal, otherwise all of stdin without the last line break. */

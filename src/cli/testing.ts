@@ -26,6 +26,7 @@ export async function createTestFolder(files: Record<string, string> = {}): Prom
 }
 
 const CONFIG = `
+providers: { file: { read_only: false } }
 policy:
   rules:
     - { name: no-deleting, rule: "'destructive' in tool.tags", effect: deny, reason: Nothing is deleted here. }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { getInitialConfig } from "./initial-config.ts";
+import { type FileAccess, getInitialConfig } from "./initial-config.ts";
 import { parseConfig } from "./parse.ts";
 import { listConfigKeys } from "./testing.ts";
 
@@ -19,6 +19,16 @@ test("means the same as an empty file", () => {
   const { config } = parseConfig(Buffer.from(getInitialConfig()), "/quartermaster.yaml");
 
   expect(config).toEqual(parseConfig(Buffer.from(""), "/quartermaster.yaml").config);
+});
+
+test.each<[FileAccess, object]>([
+  ["read", { enabled: true, readOnly: true }],
+  ["write", { enabled: true, readOnly: false }],
+  ["none", { enabled: false, readOnly: true }],
+])("gives the file actions the access %s", (files, expected) => {
+  const { config } = parseConfig(Buffer.from(getInitialConfig(files)), "/quartermaster.yaml");
+
+  expect(config.providers.file).toEqual({ ...expected, root: "." });
 });
 
 test("loads with all examples enabled", () => {

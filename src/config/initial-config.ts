@@ -1,5 +1,12 @@
+/** What the file actions may do: look only, change files too, or nothing. */
+export const fileAccessKinds = ["read", "write", "none"] as const;
+export type FileAccess = (typeof fileAccessKinds)[number];
+
 /** The file that `qm init` writes: every section with its defaults, and examples as comments. */
-export const getInitialConfig = (): string => INITIAL;
+export function getInitialConfig(files: FileAccess = "read"): string {
+  if (files === "write") return INITIAL.replace("read_only: true", "read_only: false");
+  return files === "none" ? INITIAL.replace("file:\n    enabled: true", "file:\n    enabled: false") : INITIAL;
+}
 
 // "# " starts a comment, "#" without a space an example; a test enables the examples.
 const INITIAL = `# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json
@@ -16,7 +23,8 @@ providers:
     enabled: true
     # Nothing outside this folder can be read or written.
     root: .
-    read_only: false
+    # false: files can also be written, edited and deleted.
+    read_only: true
 
 # Folders with skills: instructions in a SKILL.md, as actions: skill__<name>.
 #skills:

@@ -59,7 +59,7 @@ test.each<[object, object, string]>([
     "approvals.approvers is empty, so everyone at this machine's command line has every role",
   ],
   [{}, { approvals: { levels: { user: { roles: ["x"] } } } }, "approvals.levels.user changes who may approve"],
-  [{ providers: { file: { read_only: true } } }, {}, "providers.file.read_only is off, so files can be changed"],
+  [{}, { providers: { file: { read_only: false } } }, "providers.file.read_only is off, so files can be changed"],
   [{ providers: { file: { root: "a" } } }, {}, "providers.file.root is another folder"],
   [{ providers: { file: { enabled: false } } }, {}, "providers.file.enabled adds the category file"],
   [server({ pin: true }), server({ pin: false }), "servers.s.pin is off, so changed tools are not withheld"],

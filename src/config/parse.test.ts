@@ -22,7 +22,7 @@ describe("a configuration", () => {
     expect(parse("")).toMatchObject({ path: "/app/quartermaster.yaml", folder: "/app", references: [] });
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
-      providers: { file: { enabled: true, root: ".", readOnly: false } },
+      providers: { file: { enabled: true, root: ".", readOnly: true } },
       skills: { folders: [] },
       servers: {},
       mcp: { registry: "https://registry.modelcontextprotocol.io", startingAtOnce: 4, install: true },

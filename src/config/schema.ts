@@ -27,7 +27,10 @@ export const configSchema = z
               .describe(
                 `Nothing outside this folder can be reached. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
               ),
-            readOnly: flag(false, "Leave out every action that changes a file."),
+            readOnly: flag(
+              true,
+              "Leave out every action that changes a file. `false`: files can be written, edited and deleted.",
+            ),
           })
           .prefault({})
           .describe("Reading and changing files."),

@@ -32,6 +32,10 @@ export function compileCondition(text: string, variables: readonly string[]): Co
 export const compileOpenCondition = (text: string): Condition =>
   compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
 
+/** The syntax tree of a valid expression. */
+export const parseExpression = (text: string): ASTNode =>
+  getEnvironment().clone({ unlistedVariablesAreDyn: true }).parse(text).ast;
+
 function compile(text: string, scope: Environment): Condition {
   const createError = (problem: string) => new QmError("invalid_expression", `expression ${quote(text)}: ${problem}`);
   const attempt = <T>(work: () => T): T => {
@@ -97,7 +101,7 @@ function createEnvironment(): Environment {
   return created.registerOperator("double % double: double", (a: number, b: number) => a % b);
 }
 
-function findVariables(ast: ASTNode): ReadonlySet<string> {
+export function findVariables(ast: ASTNode): ReadonlySet<string> {
   const found = new Set<string>();
   const visit = (part: unknown): void => {
     if (Array.isArray(part)) for (const each of part) visit(each);

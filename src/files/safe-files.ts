@@ -44,10 +44,10 @@ export async function createFileOnce(path: string, text: string): Promise<void> 
 }
 
 /** Copies a file to `<path>.bak-<time>` with its permissions. Never overwrites another copy. Returns the path. */
-export async function backUpFile(path: string, now: Date): Promise<string> {
+export async function backUpFile(path: string, now: Date, label = "bak"): Promise<string> {
   for (let second = 0; ; second++) {
     const at = new Date(now.getTime() + second * 1000);
-    const backup = `${path}.bak-${at.toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
+    const backup = `${path}.${label}-${at.toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
     try {
       await copyFile(path, backup, constants.COPYFILE_EXCL);
       // copyFile also copies setuid and setgid, which a backup must not have.

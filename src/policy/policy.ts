@@ -85,12 +85,19 @@ function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }:
   return policyLayers.filter((layer) => configured[layer]);
 }
 
-/** Warns of patterns that fit no action. `findActorProblems` reports the exact names of actors. */
-export function findPolicyWarnings({ tools, gates, actors }: Policy, actions: readonly Action[]): readonly string[] {
+/**
+ * Warns of patterns that fit no action. `findActorProblems` reports the exact names of actors. `mayFit` tells whether a
+ * pattern may fit actions that are not known yet; such a pattern is not reported.
+ */
+export function findPolicyWarnings(
+  { tools, gates, actors }: Policy,
+  actions: readonly Action[],
+  mayFit: (pattern: string) => boolean = () => false,
+): readonly string[] {
   const known = new Set(actions.flatMap(listSpellings));
   const findIdlePatterns = (place: string, patterns: Iterable<string>): readonly string[] =>
     [...patterns]
-      .filter((pattern) => ![...known].some((name) => matchesGlob(pattern, name)))
+      .filter((pattern) => !mayFit(pattern) && ![...known].some((name) => matchesGlob(pattern, name)))
       .map((pattern) => `${place} lists ${JSON.stringify(pattern)}, which no action fits${didYouMean(pattern, known)}`);
   const listPatterns = ({ exact, globs }: PatternSet) => [...exact, ...globs];
   return [

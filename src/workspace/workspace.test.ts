@@ -29,6 +29,9 @@ async function open(cwd: string, options: Partial<WorkspaceOptions> = {}): Promi
   return workspace;
 }
 
+/** Lets actions change files, which they may not by default. */
+const WRITING = "providers: { file: { read_only: false } }\n";
+
 const eventsOf = async ({ quartermaster }: Workspace, type: string) => {
   await quartermaster.ledger.flush();
   return (await quartermaster.ledger.read({ type })).map((event) => event.data);
@@ -229,12 +232,12 @@ test("a change of the file replaces and withdraws a provider", async () => {
 });
 
 test("keeps the old policy after an invalid change, and reports and records that", async () => {
-  const folder = await folderWith({ "quartermaster.yaml": "policy: { denied: [file__write] }" });
+  const folder = await folderWith({ "quartermaster.yaml": `${WRITING}policy: { denied: [file__write] }` });
   const problems: string[] = [];
   const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
   const version = workspace.quartermaster.policyVersion;
 
-  await writeFile(join(folder, "quartermaster.yaml"), "policy: { denied: [file__write], alowed: [] }");
+  await writeFile(join(folder, "quartermaster.yaml"), `${WRITING}policy: { denied: [file__write], alowed: [] }`);
   await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
 
   expect(problems[0]).toContain("did you mean allowed?");
@@ -245,7 +248,7 @@ test("keeps the old policy after an invalid change, and reports and records that
 });
 
 test("keeps the providers when the policy of a change is rejected", async () => {
-  const folder = await folderWith({ "quartermaster.yaml": "{}" });
+  const folder = await folderWith({ "quartermaster.yaml": WRITING });
   const problems: string[] = [];
   const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
 
@@ -277,7 +280,7 @@ const KEPT = {
 };
 
 test("file actions reach neither the policy nor the ledger, and stay bound by the policy", async () => {
-  const policy = "policy: { denied: [file__delete] }";
+  const policy = `${WRITING}policy: { denied: [file__delete] }`;
   const folder = await folderWith({ "quartermaster.yaml": policy, "a.txt": "hello" });
   const { quartermaster } = await open(folder, { watch: true });
   const { invoke } = quartermaster;
@@ -301,15 +304,15 @@ test("file actions reach neither the policy nor the ledger, and stay bound by th
 
 test("no file action creates a configuration, or a nearer one", async () => {
   const none = await folderWith({ "a.txt": "" });
-  const above = await folderWith({ "quartermaster.yaml": "{}", "below/deeper/a.txt": "" });
+  const above = await folderWith({ "quartermaster.yaml": WRITING, "below/deeper/a.txt": "" });
 
   const without = await open(none);
   const within = await open(join(above, "below/deeper"));
   const write = ({ quartermaster }: Workspace, path: string) =>
     quartermaster.invoke("file__write", { path, content: "{}" });
 
-  expect(await write(without, "quartermaster.yaml")).toMatchObject(KEPT);
-  expect(await write(without, "Quartermaster.yaml")).toMatchObject(KEPT);
+  expect(await write(without, "quartermaster.yaml")).toMatchObject({ error: { code: "unknown_action" } });
+  expect(await write(within, "below/Quartermaster.yaml")).toMatchObject(KEPT);
   expect(await write(within, "below/quartermaster.yaml")).toMatchObject(KEPT);
   expect(await write(within, "below/deeper/quartermaster.yaml")).toMatchObject(KEPT);
   expect(await readdir(none)).toEqual([".quartermaster", "a.txt"]);
@@ -318,7 +321,7 @@ test("no file action creates a configuration, or a nearer one", async () => {
 
 test("protects a store among other files with its companions, also through links", async () => {
   const folder = await folderWith({
-    "staging.yaml": "store: { path: data/link.db }",
+    "staging.yaml": `${WRITING}store: { path: data/link.db }`,
     "data/other.txt": "free",
     "elsewhere/real.db": "",
   });
@@ -334,12 +337,12 @@ test("protects a store among other files with its companions, also through links
 });
 
 test("protects the store of the next start as well as the present one", async () => {
-  const folder = await folderWith({ "quartermaster.yaml": "store: { path: one.db }" });
+  const folder = await folderWith({ "quartermaster.yaml": `${WRITING}store: { path: one.db }` });
   const { quartermaster } = await open(folder, { watch: true });
   const write = (path: string) => quartermaster.invoke("file__write", { path, content: "mine" });
   expect(await write("two.db-wal")).toMatchObject({ status: "done" });
 
-  await writeFile(join(folder, "quartermaster.yaml"), "store: { path: two.db }");
+  await writeFile(join(folder, "quartermaster.yaml"), `${WRITING}store: { path: two.db }`);
 
   await vi.waitFor(async () => expect(await write("two.db-wal")).toMatchObject(KEPT), 10_000);
   expect(await write("one.db")).toMatchObject(KEPT);
@@ -389,7 +392,7 @@ test("reports a misnamed configuration file and a policy that matches nothing", 
 });
 
 test("no file action creates a configuration in a folder below", async () => {
-  const { quartermaster } = await open(await folderWith({ "quartermaster.yaml": "{}", "sub/a.txt": "a" }));
+  const { quartermaster } = await open(await folderWith({ "quartermaster.yaml": WRITING, "sub/a.txt": "a" }));
 
   const outcome = await quartermaster.invoke("file__write", { path: "sub/quartermaster.yaml", content: "{}" });
 
@@ -404,7 +407,7 @@ test("file actions reach no state next to the store, in any folder", async () =>
   ];
   const folder = await folderWith({
     ...Object.fromEntries(kept.map((path) => [path, "{}"])),
-    "quartermaster.yaml": "store: { path: data/qm.db }",
+    "quartermaster.yaml": `${WRITING}store: { path: data/qm.db }`,
     "data/other.txt": "free",
   });
   const { invoke } = (await open(folder)).quartermaster;
@@ -420,7 +423,7 @@ test("file actions reach no state next to the store, in any folder", async () =>
 });
 
 test("redacts a secret that is stored later, and the parts of a login", async () => {
-  const folder = await folderWith({ "quartermaster.yaml": "{}" });
+  const folder = await folderWith({ "quartermaster.yaml": WRITING });
   const workspace = await open(folder);
   const { quartermaster, secrets } = workspace;
   const say = async (words: string) => {

@@ -26,6 +26,7 @@ import {
   openSecretsFile,
 } from "./secrets.ts";
 import { getSecretsPath, listStatePaths } from "./state-paths.ts";
+import { explainActorProblems, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
 
 /**
  * - `calls`: everything, recorded in the configured store
@@ -92,7 +93,11 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   });
   note = quartermaster.note;
   if (purpose !== "ledger") {
-    for (const problem of [...quartermaster.actorProblems(), ...quartermaster.policyWarnings()]) onProblem(problem);
+    const { config } = loaded;
+    const unasked = listUnaskedServers(servers?.list() ?? [], config);
+    const warnings = quartermaster.policyWarnings((pattern) => mayFitUnlisted(pattern, unasked, config));
+    const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
+    for (const problem of [...problems, ...warnings]) onProblem(problem);
     recordLoaded();
   }
   const { path } = loaded;

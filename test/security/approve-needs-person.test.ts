@@ -24,6 +24,7 @@ const ANN = "ann-has-a-long-token";
 const VIC = "vic-has-a-long-token";
 const env = { ANN, VIC };
 const CONFIG = {
+  providers: { file: { read_only: false } },
   policy: { rules: [{ name: "ask-first", rule: "tool.name == 'file__edit'", effect: "ask" }] },
   approvals: {
     approvers: {
@@ -48,7 +49,7 @@ async function waitingCall(config: object = CONFIG) {
 
 describe("a program without a terminal", () => {
   test.each([
-    ["no approvers are configured", { policy: CONFIG.policy }],
+    ["no approvers are configured", { ...CONFIG, approvals: {} }],
     ["approvers are configured", CONFIG],
   ])("cannot approve with --yes when %s", async (_where, config) => {
     const { cwd, id, state, content } = await waitingCall(config);

@@ -30,7 +30,10 @@ type Workspace = Awaited<ReturnType<typeof openWorkspace>>;
 
 async function openProject(config: object = CONFIG): Promise<{ cwd: string; workspace: Workspace }> {
   const cwd = await createTestFolder();
-  await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify(config));
+  await writeFile(
+    join(cwd, "quartermaster.yaml"),
+    JSON.stringify({ providers: { file: { read_only: false } }, ...config }),
+  );
   const workspace = await openWorkspace({ cwd, env });
   onTestFinished(() => workspace.close());
   return { cwd, workspace };

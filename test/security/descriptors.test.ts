@@ -21,7 +21,9 @@ interface Answer {
 
 test.skipIf(process.platform === "win32")("survives running out of file descriptors", async () => {
   const server = { command: process.execPath, args: [fixturePath("plain.mjs")] };
-  const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ servers: { plain: server } }) });
+  const cwd = await createTestFolder({
+    "quartermaster.yaml": JSON.stringify({ providers: { file: { read_only: false } }, servers: { plain: server } }),
+  });
   expect(await qm(cwd, ["servers", "start"], { env: plainEnvironment() })).toMatchObject({ code: 0 });
   const child = spawn(
     "bash",

@@ -99,6 +99,7 @@ policy:
 actors:
   default: { tools: ["file__*", "tool__*"] }
   root: { tools: ["*"] }
+providers: { file: { read_only: false } }
 `);
 
     const expected = [
@@ -123,11 +124,11 @@ actors:
 
   test("reports nothing when the policy becomes stricter or stays the same", async () => {
     const { problems, write, events } = await openWatched(
-      `policy: { rules: [{ name: old-name, rule: "tool.effect == 'write'", effect: deny }] }\n`,
+      `providers: { file: { read_only: false } }\npolicy: { rules: [{ name: old-name, rule: "tool.effect == 'write'", effect: deny }] }\n`,
     );
 
     await write(
-      `policy: { denied: [file__read], rules: [{ name: new-name, rule: "tool.effect == 'write'", effect: hide }], budgets: { turn: { calls: 1 } } }\n`,
+      `providers: { file: { read_only: false } }\npolicy: { denied: [file__read], rules: [{ name: new-name, rule: "tool.effect == 'write'", effect: hide }], budgets: { turn: { calls: 1 } } }\n`,
     );
 
     await vi.waitFor(async () => expect(await events("config.loaded")).toHaveLength(2), WAIT);

@@ -25,6 +25,7 @@ afterEach(async () => {
 });
 
 const RULES = `
+providers: { file: { read_only: false } }
 policy:
   rules:
     - { name: private, rule: "has(args.path) && args.path.startsWith('private/')", effect: deny, reason: It is private. }
@@ -33,6 +34,7 @@ policy:
 
 /** The rule of docs/guides/write-policy.md. */
 const NO_DOTFILES = `
+providers: { file: { read_only: false } }
 policy:
   rules:
     - { name: no-dotfiles, rule: "tool.category == 'file' && has(args.path) && args.path.matches('(^|/)[.]+[^./]')", effect: deny, reason: It is private. }

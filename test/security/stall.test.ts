@@ -131,6 +131,7 @@ test.skipIf(process.platform !== "linux")(
   { timeout: 300_000 },
   async () => {
     const config = {
+      providers: { file: { read_only: false } },
       policy: {
         rules: [
           {

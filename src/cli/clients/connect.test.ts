@@ -122,6 +122,43 @@ describe("qm connect", () => {
   });
 });
 
+describe("qm connect --project", () => {
+  test.each([
+    ["claude-code", "work/.mcp.json", "quartermaster.yaml"],
+    ["codex", "work/.codex/config.toml", "quartermaster.yaml"],
+    ["cursor", "work/.cursor/mcp.json", `\${workspaceFolder}/quartermaster.yaml`],
+    ["vscode", "work/.vscode/mcp.json", `\${workspaceFolder}/quartermaster.yaml`],
+  ])("writes no path of this machine into the shared file of %s", async (client, file, path) => {
+    const { run, text, home } = await place();
+
+    const { code, err } = await run(["connect", client, "--project", "--yes"]);
+
+    expect([code, err]).toEqual([0, expect.stringContaining("needs `qm` on each machine")]);
+    const written = await text(file);
+    for (const word of ["npx", "--no", "qm", "mcp", "--config", path]) expect(written).toContain(JSON.stringify(word));
+    for (const machine of [home, ownBin, "/opt/node"]) expect(written).not.toContain(machine);
+    expect((await run(["connect", client, "--project", "--undo", "--yes"])).out).toContain("is disconnected");
+  });
+
+  test("says that the configuration is outside of the folder", async () => {
+    const { run, cwd } = await place();
+    await mkdir(join(cwd, "app"));
+
+    const { err } = await run(["connect", "claude-code", "--project", "--yes"], { cwd: join(cwd, "app") });
+
+    expect(err).toContain("The entry refers to ../quartermaster.yaml, outside of this folder.");
+  });
+
+  test("writes absolute paths with --absolute, and says so", async () => {
+    const { run, text, cwd } = await place();
+
+    const { err } = await run(["connect", "claude-code", "--project", "--absolute", "--yes"]);
+
+    expect(err).toContain("The entry has paths of this machine in it: do not commit it.");
+    expect(await text("work/.mcp.json")).toContain(join(cwd, "quartermaster.yaml"));
+  });
+});
+
 describe("qm connect --http", () => {
   test.each([
     ["claude-code", ".claude.json", `Bearer \${QM_TOKEN}`],
@@ -210,6 +247,7 @@ describe("qm connect refuses", () => {
   test.each<[readonly string[], string | null, number, string]>([
     [["--undo"], CONFIG, 2, "--undo needs a client"],
     [["--http"], CONFIG, 2, "--http needs a client"],
+    [["cursor", "--absolute"], CONFIG, 2, "--absolute needs --project"],
     [["emacs"], CONFIG, 2, "Valid: claude-code"],
     [["cursor", "--profile", "nobody"], CONFIG, 2, "Known profiles: default, web, kept"],
     [["cursor", "--name", "a b"], CONFIG, 2, "is not a valid server name"],

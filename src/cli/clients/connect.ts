@@ -5,16 +5,14 @@ import { loadConfig } from "../../config/config-file.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
-import { clients, getClientDefinition } from "../../mcp/clients/clients.ts";
 import {
   applyFileChange,
   type ClientConnectRequest,
   chooseClientFile,
   type FileChange,
-  listClientConnections,
-  planConnect,
-  planDisconnect,
-} from "../../mcp/clients/connect.ts";
+} from "../../mcp/clients/client-file.ts";
+import { clients, getClientDefinition } from "../../mcp/clients/clients.ts";
+import { listClientConnections, planConnect, planDisconnect } from "../../mcp/clients/connect.ts";
 import { putEntry } from "../../mcp/clients/edit-entry.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { requireYes } from "../approver.ts";
@@ -31,19 +29,27 @@ import {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
-export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
-  const { name } = options;
+export async function createConnectRequest(
+  context: Context,
+  clientName: string,
+  { name, project }: ConnectOptions,
+): Promise<ClientConnectRequest> {
   const client = getClientDefinition(clientName);
   if (!NAME.test(name))
     throw createUsageError(`${quoteName(name)} is not a valid server name`, "Use letters, digits, - and _.");
   const around = detectClientEnvironment(context.io);
   const own = await loadOwnAddresses(context);
-  const request: ClientConnectRequest = { client, scope: options.project ? "project" : "user", name, around, own };
+  return { client, scope: project ? "project" : "user", name, around, own };
+}
+
+export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
+  const request = await createConnectRequest(context, clientName, options);
+  const { client } = request;
   if (options.undo) return applyConnection(context, await planDisconnect(request), request, options);
   const build = (workspace: Workspace) => buildGatewayEntry(context, workspace, client, options);
   const made = await withWorkspace(context, "ledger", build);
   if (options.print) return printEntry(context, request, made);
-  return applyConnection(context, await planConnect(request, made.entry), request, options, made);
+  return applyConnection(context, [await planConnect(request, made.entry)], request, options, made);
 }
 
 export async function runClientsList(context: Context): Promise<void> {
@@ -97,29 +103,24 @@ async function printEntry({ out }: Context, request: ClientConnectRequest, made:
 
 async function applyConnection(
   context: Context,
-  change: FileChange,
+  changes: readonly FileChange[],
   { client, name }: ClientConnectRequest,
-  { undo = false, dryRun = false, yes = false, project = false, http }: ConnectOptions,
+  { undo = false, dryRun = false, yes = false, project = false, absolute, http }: ConnectOptions,
   made?: GatewayEntry,
 ) {
   const { out } = context;
-  const { path } = change;
+  const path = changes[0]?.path ?? "";
   const token = made?.token;
-  const isSame = change.after === change.before;
-  if (!out.isJson && !isSame) {
-    out.line(toOneLine(path));
-    for (const line of formatFileChange(change)) {
-      const text = escapeUnsafe(maskToken(line, token));
-      out.line(`  ${text.startsWith("+") ? out.good(text) : text.startsWith("-") ? out.bad(text) : out.dim(text)}`);
-    }
-  }
+  const isSame = changes.every(({ before, after }) => before === after);
+  printFileChanges(context, changes, { undo, token });
   const isWritten = !isSame && !dryRun;
   if (isWritten)
     await requireYes(context, { question: undo ? "Remove this entry?" : "Write this change?", done: "changed", yes });
-  const { backup } = isWritten ? await applyFileChange(change, systemRuntime) : {};
+  const [backup] = isWritten ? await applyFileChanges(changes) : [];
+  const restored = changes.flatMap(({ moved = [] }) => moved);
   if (out.isJson) {
     const entry = made === undefined ? undefined : maskEntry(made);
-    const extras = omitUndefined({ entry, backup });
+    const extras = omitUndefined({ entry, backup, restored: undo ? restored : undefined });
     return out.json({ client: client.name, path, name, changed: !isSame, written: isWritten, ...extras });
   }
   const { title } = client;
@@ -127,20 +128,54 @@ async function applyConnection(
   if (dryRun) return out.line(out.dim("Nothing was changed."));
   out.line(undo ? `${title} is disconnected.` : `${title} is connected. ${client.restartHint}`);
   if (backup !== undefined) out.note(`Backup: ${backup}`);
+  if (undo && restored.length > 0) out.note("The servers are still in quartermaster.yaml: `qm servers remove <name>`.");
   if (undo) return;
   const words = [client.name, ...(project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
   out.note(`To undo: qm connect ${words.join(" ")} --undo`);
-  if (project) out.note("The entry has paths of this machine in it: check before you commit it.");
+  if (project && http !== true)
+    out.note(
+      absolute
+        ? "The entry has paths of this machine in it: do not commit it."
+        : "The entry needs `qm` on each machine.",
+    );
   if (token !== undefined) out.note("The file contains the token in plain text.");
   if (http && client.gateway.http !== undefined) out.note("Keep `qm serve` running: the client connects to it.");
-  if (!http && !existsSync(ownBin)) out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
+  if (!http && (!project || absolute) && !existsSync(ownBin))
+    out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
+}
+
+/** Shows the edits of our entry, and only the names of other entries, which may hold secrets. */
+export function printFileChanges(
+  { out }: Context,
+  changes: readonly FileChange[],
+  { undo = false, token }: { readonly undo?: boolean; readonly token?: string | undefined },
+): void {
+  if (out.isJson) return;
+  for (const change of changes.filter(({ before, after }) => before !== after)) {
+    out.line(toOneLine(change.path));
+    const moved = (change.moved ?? []).map((name) => `${undo ? "+" : "-"} ${JSON.stringify(name)}: …`);
+    for (const line of [...moved, ...formatFileChange(change)]) {
+      const text = escapeUnsafe(maskToken(line, token));
+      out.line(`  ${text.startsWith("+") ? out.good(text) : text.startsWith("-") ? out.bad(text) : out.dim(text)}`);
+    }
+  }
+}
+
+/** Returns the backups. */
+export async function applyFileChanges(changes: readonly FileChange[]): Promise<readonly string[]> {
+  const backups: string[] = [];
+  for (const change of changes) {
+    const { backup } = await applyFileChange(change, systemRuntime);
+    if (backup !== undefined) backups.push(backup);
+  }
+  return backups;
 }
 
 /** The lines that a change removes and adds. Not the lines around it, which may hold the secrets of other servers. */
-function formatFileChange({ before = "", edits }: FileChange): readonly string[] {
+function formatFileChange({ before = "", edits, moved = [] }: FileChange): readonly string[] {
   const text = before.replace(/^\uFEFF/, "");
   return edits.flatMap(({ offset, length, content }) => [
-    `line ${text.slice(0, offset).split("\n").length}:`,
+    ...(moved.length > 0 ? [] : [`line ${text.slice(0, offset).split("\n").length}:`]),
     ...prefixLines("-", text.slice(offset, offset + length)),
     ...prefixLines("+", content),
   ]);
@@ -155,7 +190,7 @@ function prefixLines(sign: string, part: string): readonly string[] {
   return lines.map((line) => `${sign} ${line.startsWith(indent) ? line.slice(indent.length) : line}`);
 }
 
-function maskEntry({ entry, token }: GatewayEntry): unknown {
+export function maskEntry({ entry, token }: GatewayEntry): unknown {
   return JSON.parse(maskToken(JSON.stringify(entry), token));
 }
 

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { isAbsolute, join, relative } from "node:path";
 import { findPackageFolder } from "../../app/system-runtime.ts";
 import { listVariables, SECRET_PREFIX } from "../../config/references.ts";
 import type { Config } from "../../config/schema.ts";
@@ -17,9 +17,13 @@ import type { Context, Io } from "../context.ts";
 /** The built program that a client starts. */
 export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
 
+export const getHome = ({ env, platform }: Io): string | undefined =>
+  platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
+
 /** The folders in which the files of clients are looked for. */
-export function detectClientEnvironment({ cwd, env, platform }: Io): ClientEnvironment {
-  const home = platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
+export function detectClientEnvironment(io: Io): ClientEnvironment {
+  const { cwd, env, platform } = io;
+  const home = getHome(io);
   if (home) return { home, cwd, env, platform };
   const hint = `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`;
   throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", { hint });
@@ -43,16 +47,21 @@ export interface GatewayEntry {
   readonly token?: string | undefined;
 }
 
+export function requireConfigPath({ configPath }: Workspace): string {
+  if (configPath !== undefined) return configPath;
+  const hint = "Run `qm init` to write one, or give one with --config.";
+  throw createConfigError("there is no quartermaster.yaml for the client to use", hint);
+}
+
 export async function buildGatewayEntry(
   { io, out }: Context,
   workspace: Workspace,
   client: ClientDefinition,
   options: ConnectOptions,
 ): Promise<GatewayEntry> {
-  const { configPath, config } = workspace;
+  const { config } = workspace;
   const { profile, http = false } = options;
-  const hint = "Run `qm init` to write one, or give one with --config.";
-  if (configPath === undefined) throw createConfigError("there is no quartermaster.yaml for the client to use", hint);
+  const configPath = requireConfigPath(workspace);
   if (profile !== undefined) getGatewayProfile(config, profile);
   if (http && client.gateway.http !== undefined) {
     const { authorization, token } = await buildAuthorization(workspace, client, options);
@@ -60,9 +69,26 @@ export async function buildGatewayEntry(
     return { entry, token };
   }
   if (http) out.note(`${client.title} supports no URL in its file: it will start \`qm mcp\` itself.`);
-  const args = ["mcp", "--config", configPath, ...(profile === undefined ? [] : ["--profile", profile])];
-  const [command, ...first] = getOwnCommand(io.platform, io.execPath);
+  const isShared = options.project === true && options.absolute !== true;
+  const path = isShared ? toSharedPath(client, io.cwd, configPath) : configPath;
+  if (isShared && path.includes("../")) out.note(`The entry refers to ${path}, outside of this folder.`);
+  const args = ["mcp", "--config", path, ...(profile === undefined ? [] : ["--profile", profile])];
+  const [command, ...first] = isShared ? SHARED_COMMAND : getOwnCommand(io.platform, io.execPath);
   return { entry: client.gateway.stdio(command, [...first, ...args]) };
+}
+
+/** Starts the `qm` of the project or a global one, on any machine. `--no`: npx must not install a package of the name. */
+const SHARED_COMMAND = ["npx", "--no", "--", "qm"] as const;
+
+/** A path for a file that is shared with other machines. Clients start the servers of a project in its folder. */
+function toSharedPath({ variables }: ClientDefinition, folder: string, configPath: string): string {
+  const path = relative(folder, configPath);
+  if (isAbsolute(path)) {
+    const hint = "Move the configuration into the project, or give --absolute to write paths of this machine.";
+    throw new QmError("invalid_arguments", `no relative path leads from ${folder} to ${configPath}`, { hint });
+  }
+  const portable = path.replaceAll("\\", "/");
+  return variables.includes("place") ? `\${workspaceFolder}/${portable}` : portable;
 }
 
 /**

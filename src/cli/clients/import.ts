@@ -111,7 +111,13 @@ function requireKnownNames(found: ServerLists, { only = [] }: ImportOptions): vo
   throw new QmError("not_found", message, { hint: "Run `qm import --dry-run` to see their servers." });
 }
 
-function planServers({ io }: Context, workspace: Workspace, path: string, found: ServerLists, options: ImportOptions) {
+export function planServers(
+  { io }: Pick<Context, "io">,
+  workspace: Workspace,
+  path: string,
+  found: ServerLists,
+  options: ImportOptions,
+) {
   const { config, secrets } = workspace;
   const { project = false, only } = options;
   return planImport(found, {
@@ -131,7 +137,13 @@ function planServers({ io }: Context, workspace: Workspace, path: string, found:
   });
 }
 
-function printImportPlan({ out }: Context, path: string, plan: ImportPlan, found: ServerLists, clients: Names): void {
+export function printImportPlan(
+  { out }: Context,
+  path: string,
+  plan: ImportPlan,
+  found: ServerLists,
+  clients: Names,
+): void {
   for (const name of clients) {
     const lists = found.filter(({ client }) => client.name === name);
     if (lists.every(({ servers, problems }) => servers.length === 0 && problems.length === 0))
@@ -182,13 +194,13 @@ function quoteWord(word: string): string {
   return /^[\w@%+=:,./${}-]+$/.test(word) ? word : quoteShellWord(word);
 }
 
-function maskPlannedServers({ servers }: ImportPlan) {
+export function maskPlannedServers({ servers }: ImportPlan) {
   const mask = ({ name, where }: PlannedServer["secrets"][number]) => ({ name, where });
   return servers.map(({ secrets, ...server }) => ({ ...server, secrets: secrets.map(mask) }));
 }
 
 /** Secrets first: unused secrets do less harm than a configuration without its secrets. */
-async function writeServers(path: string, servers: readonly PlannedServer[], store: SecretStore) {
+export async function writeServers(path: string, servers: readonly PlannedServer[], store: SecretStore) {
   const stored: string[] = [];
   try {
     for (const { name, value } of servers.flatMap(({ secrets }) => secrets)) {

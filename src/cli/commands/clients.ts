@@ -28,7 +28,7 @@ export function addImportCommand(program: Command, context: Context): void {
     });
 }
 
-type ConnectFlag = "http" | "project" | "undo" | "print" | "dryRun" | "yes";
+type ConnectFlag = "http" | "project" | "absolute" | "move" | "undo" | "print" | "dryRun" | "yes";
 export type ConnectOptions = Readonly<{ name: string; profile?: string } & { [Flag in ConnectFlag]?: boolean }>;
 
 export function addConnectCommand(program: Command, context: Context): void {
@@ -41,22 +41,37 @@ export function addConnectCommand(program: Command, context: Context): void {
     .argument("[client]", "the client, for example cursor")
     .option("--profile <name>", "the gateway profile for this client")
     .option("--http", "use the URL of `qm serve` if the client supports it (default: the client starts `qm mcp`)")
-    .option("--project", "write the file of this project instead of the user's own")
+    .option("--project", "write the file of this project instead of the user's own, without paths of this machine")
+    .option("--absolute", "with --project: write absolute paths of this machine")
+    .option("--move", "also move the client's own servers behind Quartermaster, as `qm import` would import them")
     .option("--name <name>", "the name of the entry", "qm")
-    .option("--undo", "remove the entry again")
+    .option("--undo", "remove the entry again, and put moved servers back")
     .option("--print", "only print the entry")
     .option("--dry-run", "show the change, and stop")
     .option("-y, --yes", "do not ask")
     .addHelpText(
-      ...examples("qm connect", "qm connect claude-code", "qm connect cursor --dry-run", "qm connect cursor --undo"),
+      ...examples("qm connect", "qm connect claude-code", "qm connect cursor --move", "qm connect cursor --undo"),
     )
     .action(async (client: string | undefined, options: ConnectOptions) => {
-      const flags = ["undo", "print", "http", "project", "profile"] as const;
+      const flags = ["undo", "move", "print", "http", "project", "profile"] as const;
       const option = flags.find((key) => options[key] !== undefined);
       if (client === undefined && option !== undefined)
         throw new QmError("invalid_arguments", `--${option} needs a client`, {
           hint: `\`qm connect\` lists them. For example: \`qm connect cursor --${option}\`.`,
         });
+      if (options.absolute && !options.project)
+        throw new QmError("invalid_arguments", "--absolute needs --project", {
+          hint: "The user's own file always has absolute paths.",
+        });
+      const other = (["undo", "print"] as const).find((flag) => options.move && options[flag]);
+      if (other !== undefined)
+        throw new QmError("invalid_arguments", `--move and --${other} do not go together`, {
+          hint: "Give only one of them. `--dry-run` shows what a move would change.",
+        });
+      if (client !== undefined && options.move) {
+        const { runMove } = await import("../clients/move.ts");
+        return runMove(context, client, options);
+      }
       const { runConnect, runClientsList } = await import("../clients/connect.ts");
       return client === undefined ? runClientsList(context) : runConnect(context, client, options);
     });

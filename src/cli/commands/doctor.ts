@@ -50,6 +50,6 @@ async function runChecks({ io, globals }: Context): Promise<readonly DoctorCheck
     await environment.checkWritable(paths.storePath),
     ...(await environment.checkDisk(paths.storePath)),
     await environment.checkLedger(options),
-    ...(await checkCatalog(options, paths.fileRoot)),
+    ...(await checkCatalog(io, options, paths.fileRoot)),
   ];
 }

@@ -25,8 +25,8 @@ async function recorded(): Promise<string> {
     "prompt.md": "Be brief.",
     "messages.json": '"a.txt"',
     "no-agent.mjs": "export const nothing = 1;",
-    "stricter.yaml": "policy: { denied: [file__write] }\n",
-    "quartermaster.yaml": "providers: { file: { root: . } }\n",
+    "stricter.yaml": "providers: { file: { read_only: false } }\npolicy: { denied: [file__write] }\n",
+    "quartermaster.yaml": "providers: { file: { root: ., read_only: false } }\n",
   });
   await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "chat"]);
   await qm(cwd, ["invoke", "file__write", '{"path":"b.txt","content":"x"}', "--session", "chat"]);

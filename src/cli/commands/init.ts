@@ -1,9 +1,11 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { type FileAccess, fileAccessKinds } from "../../config/initial-config.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import type { Context } from "../context.ts";
 import { examples } from "../option-parsers.ts";
+import { chooseAtTerminal } from "../terminal.ts";
 
 export function addInitCommand(program: Command, context: Context): void {
   program
@@ -11,16 +13,31 @@ export function addInitCommand(program: Command, context: Context): void {
     .summary("write a quartermaster.yaml to start from")
     .description("Write a quartermaster.yaml with every section and its defaults into this folder.")
     .option("--force", "overwrite an existing file")
-    .addHelpText(...examples("qm init", "qm init --config staging.yaml"))
-    .action(({ force = false }: { readonly force?: boolean }) => runInit(context, force));
+    .addOption(
+      new Option("--files <access>", "what the file actions may do (default: read; asked at a terminal)").choices(
+        fileAccessKinds,
+      ),
+    )
+    .addHelpText(...examples("qm init", "qm init --files write", "qm init --config staging.yaml"))
+    .action((options: InitOptions) => runInit(context, options));
 }
 
-async function runInit({ io, globals, out }: Context, force: boolean): Promise<void> {
+type InitOptions = Readonly<{ force?: boolean; files?: FileAccess }>;
+
+const FILE_ACCESS: Record<FileAccess, string> = {
+  read: "reading only; set providers.file.read_only to false to allow changes",
+  write: "reading, writing, editing and deleting",
+  none: "none",
+};
+const QUESTION = "May actions read the files of this folder, also write and delete them, or none of these?";
+
+async function runInit({ io, globals, out }: Context, { force = false, ...options }: InitOptions): Promise<void> {
   const { getInitialConfig } = await import("../../config/initial-config.ts");
   const { CONFIG_FILE } = await import("../../config/config-file.ts");
   const name = globals.config ?? CONFIG_FILE;
   const path = resolve(io.cwd, name);
-  await writeFile(path, getInitialConfig(), { flag: force ? "w" : "wx" }).catch((thrown) => {
+  const files = options.files ?? (await chooseAtTerminal(io, QUESTION, fileAccessKinds));
+  await writeFile(path, getInitialConfig(files), { flag: force ? "w" : "wx" }).catch((thrown) => {
     if (thrown.code === "EEXIST")
       throw new QmError("conflict", `${path} already exists; nothing was changed`, {
         hint: "Give --force to overwrite it, or --config <path> to write another file.",
@@ -29,8 +46,9 @@ async function runInit({ io, globals, out }: Context, force: boolean): Promise<v
   });
   const option = globals.config === undefined ? "" : ` --config ${name}`;
   out.answer(
-    { written: path },
+    { written: path, files },
     `Wrote ${path}.
+File actions: ${FILE_ACCESS[files]}.
 
 What next:
   1. Open it and set who may do what; every line is explained.

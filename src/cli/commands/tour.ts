@@ -9,7 +9,10 @@ import { examples } from "../option-parsers.ts";
 
 // Not imported: the help of all commands loads this file, and would load the parser of the configuration.
 const CONFIG_FILE = "quartermaster.yaml";
-const tourConfig = `policy:
+const tourConfig = `providers:
+  file:
+    read_only: false
+policy:
   rules:
     - name: no-deleting
       rule: "'destructive' in tool.tags"

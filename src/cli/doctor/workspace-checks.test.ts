@@ -17,7 +17,7 @@ test("warns of unknown names and suggests similar ones", async () => {
   const policy = { rules: [{ name: "ask", rule: "true", effect: "ask", level: "ops" }] };
   const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ approvals, policy }) });
 
-  const { code, out } = await qm(cwd, ["doctor", "--json"], { env: { BOB: "b".repeat(16), CEM: "short" } });
+  const { code, out } = await qm(cwd, ["doctor", "--json"], { env: { BOB: "Zk3-vQ8x_Lm2pR7t", CEM: "short" } });
   const { checks } = JSON.parse(out) as { checks: readonly DoctorCheck[] };
   const found = checks.filter(({ about }) => about === "approval" || about === "approver");
 

@@ -2,32 +2,45 @@ import { stat } from "node:fs/promises";
 import { listAllRoles, listLevelRoles } from "../../approval/approver-roles.ts";
 import { formatCount } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
-import { matchesGlob } from "../../core/name-patterns.ts";
 import { didYouMean } from "../../core/nearest.ts";
-import { MIN_TOKEN_LENGTH } from "../../http/approvers.ts";
 import type { ServerSpec } from "../../mcp/server-spec.ts";
 import { toWireName } from "../../surface/native-tools.ts";
 import { toPolicyOptions } from "../../workspace/config-mapping.ts";
+import { explainActorProblems, listUnaskedServers } from "../../workspace/unlisted-actions.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
+import type { Io } from "../context.ts";
+import { checkClients } from "./client-checks.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
+import { checkGit } from "./git-checks.ts";
+import { checkPatterns, checkRules } from "./policy-checks.ts";
+import { checkProfileTokens, findTokenProblem, TOKEN_TODO } from "./token-checks.ts";
 
 /** Checks what the configuration provides: providers, actors, servers, approvers, names, search. */
-export async function checkCatalog(options: WorkspaceOptions, fileRoot: string): Promise<readonly DoctorCheck[]> {
+export async function checkCatalog(
+  io: Io,
+  options: WorkspaceOptions,
+  fileRoot: string,
+): Promise<readonly DoctorCheck[]> {
   const problems: string[] = [];
   try {
     const onProblem = (problem: string) => void problems.push(problem);
     const workspace = await openWorkspace({ ...options, purpose: "looking", onProblem });
     try {
       const actors = checkActors(workspace);
-      const reported = new Set(actors.map(({ message }) => message));
+      const patterns = checkPatterns(workspace);
+      const reported = new Set([...actors, ...patterns].map(({ message }) => message));
       return [
         ...(await checkProviders(workspace, fileRoot)),
         ...problems
           .filter((problem) => !reported.has(problem))
           .map((problem) => warn("provider", problem, "Fix this; everything else works.")),
         ...actors,
+        ...patterns,
+        ...checkRules(workspace),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
-        ...checkProfiles(workspace),
+        ...(await checkProfileTokens(workspace)),
+        ...(await checkClients(io, workspace)),
+        ...(await checkGit(workspace, options)),
         ...checkApprovalCategories(workspace),
         ...checkApprovers(workspace),
         checkWireNames(workspace),
@@ -43,23 +56,27 @@ export async function checkCatalog(options: WorkspaceOptions, fileRoot: string):
 
 async function checkProviders({ quartermaster, config }: Workspace, fileRoot: string): Promise<readonly DoctorCheck[]> {
   const { enabled, readOnly } = config.providers.file;
-  if (!enabled) return [warn("provider", "none: there is nothing to call", "Set providers.file.enabled to true.")];
   const isFolder = (await stat(fileRoot).catch(() => undefined))?.isDirectory() ?? false;
-  const reach = ok("reach", "file actions reach neither the configuration nor the ledger");
-  if (!isFolder)
-    return [fail("provider", `file: ${fileRoot} is not a folder`, "Create it, or change providers.file.root."), reach];
+  const reach = enabled ? [ok("reach", "file actions reach neither the configuration nor the ledger")] : [];
+  if (enabled && !isFolder) {
+    const message = `file: ${fileRoot} is not a folder`;
+    return [fail("provider", message, "Create it, or change providers.file.root."), ...reach];
+  }
   const counts = new Map<string, number>();
   for (const { category } of quartermaster.inventory()) counts.set(category, (counts.get(category) ?? 0) + 1);
   const providers = [...counts].map(([category, count]) => {
     const where = category === "file" ? ` in ${fileRoot}${readOnly ? ", read only" : ""}` : "";
     return ok("provider", `${category}: ${formatCount(count, "action")}${where}`);
   });
-  return [...providers, reach];
+  if (providers.length > 0) return [...providers, ...reach];
+  return [warn("provider", "none: there is nothing to call", "Add a server with `qm servers add`, or enable one.")];
 }
 
-function checkActors({ quartermaster, config }: Workspace): readonly DoctorCheck[] {
+function checkActors({ quartermaster, config, servers }: Workspace): readonly DoctorCheck[] {
   const todo = "Correct the name under actors; `qm list` shows the names.";
-  const unknown = quartermaster.actorProblems().map((problem) => fail("actors", problem, todo));
+  const unasked = listUnaskedServers(servers.list(), config);
+  const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
+  const unknown = problems.map((problem) => fail("actors", problem, todo));
   if (unknown.length > 0) return unknown;
   return Object.keys(config.actors).map((actor) => {
     const { length } = quartermaster.names({ actor });
@@ -96,16 +113,6 @@ function findMissingReference({ launch }: ServerSpec, fill: Workspace["fill"]): 
   }
 }
 
-function checkProfiles({ config, servers }: Workspace): readonly DoctorCheck[] {
-  const names = servers.list().map(({ spec }) => spec.name);
-  return Object.entries(config.gateway.profiles).flatMap(([profile, { passThrough }]) =>
-    passThrough
-      .filter((pattern) => !names.some((name) => matchesGlob(pattern, name)))
-      .map((pattern) => `${profile}: no server matches ${JSON.stringify(pattern)}`)
-      .map((message) => warn("profile", message, "Correct gateway.profiles.")),
-  );
-}
-
 function checkApprovalCategories({ config, quartermaster }: Workspace): readonly DoctorCheck[] {
   const known = new Set(quartermaster.inventory().map(({ category }) => category));
   return Object.keys(config.approvals.categories)
@@ -126,9 +133,8 @@ function checkApprovers(workspace: Workspace): readonly DoctorCheck[] {
         const message = `${name}: no level uses the role ${JSON.stringify(role)}${didYouMean(role, known)}`;
         return warn("approver", message, "Correct it, or add it to approvals.levels.");
       });
-    const problem = token === undefined ? undefined : findTokenProblem(workspace, name, token);
-    const todo = "Without it they cannot answer over HTTP.";
-    const found = [...unused, ...(problem === undefined ? [] : [warn("approver", `${name}: ${problem}`, todo)])];
+    const problem = findTokenProblem(workspace, `approvals.approvers.${name}.token`, token);
+    const found = [...unused, ...(problem === undefined ? [] : [warn("approver", `${name}: ${problem}`, TOKEN_TODO)])];
     return found.length > 0 ? found : [ok("approver", `${name}: ${formatCount(roles.length, "role")}`)];
   });
 }
@@ -141,15 +147,6 @@ function listKnownRoles({ config }: Workspace): ReadonlySet<string> {
     typeof rule === "object" ? (rule.level ?? []) : [],
   );
   return new Set(["viewer", ...listAllRoles(settings), ...used.flatMap((level) => listLevelRoles(settings, level))]);
-}
-
-function findTokenProblem({ fill }: Workspace, name: string, token: string): string | undefined {
-  try {
-    const { length } = fill(token, `approvals.approvers.${name}.token`);
-    return length < MIN_TOKEN_LENGTH ? `the token has fewer than ${MIN_TOKEN_LENGTH} characters` : undefined;
-  } catch (thrown) {
-    return getErrorMessage(thrown);
-  }
 }
 
 /** Names that model providers do not accept are sent rewritten, which models read less well. */

@@ -2,15 +2,10 @@ import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } f
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
+import { applyFileChange, type ClientConnectRequest } from "./client-file.ts";
 import type { ClientEnvironment } from "./client-paths.ts";
 import { clients, getClientDefinition } from "./clients.ts";
-import {
-  applyFileChange,
-  type ClientConnectRequest,
-  listClientConnections,
-  planConnect,
-  planDisconnect,
-} from "./connect.ts";
+import { listClientConnections, planConnect, planDisconnect } from "./connect.ts";
 import { readClients } from "./read-clients.ts";
 import { homeWith, own, removeHomes } from "./testing.ts";
 
@@ -36,7 +31,9 @@ async function connect(to: ClientConnectRequest, profile?: string) {
 }
 
 async function disconnect(from: ClientConnectRequest) {
-  return applyFileChange(await planDisconnect(from), runtime);
+  const [change] = await planDisconnect(from);
+  if (change === undefined) throw new Error("no change is planned");
+  return applyFileChange(change, runtime);
 }
 
 const CURSOR = ".cursor/mcp.json";
@@ -241,10 +238,10 @@ describe("undoing", () => {
   test("where there is nothing of ours changes nothing", async () => {
     const around = await homeWith({ [CURSOR]: '{"mcpServers": {"a": {}}}' });
 
-    const change = await planDisconnect(connecting(around, "cursor"));
+    const [change] = await planDisconnect(connecting(around, "cursor"));
 
-    expect(change.after).toBe(change.before);
-    expect((await planDisconnect(connecting(around, "zed"))).after).toBeUndefined();
+    expect(change?.after).toBe(change?.before);
+    expect((await planDisconnect(connecting(around, "zed")))[0]?.after).toBeUndefined();
   });
 
   test("gives back every byte of whatever was there", async () => {

@@ -1,90 +1,73 @@
-import { lstat, mkdir, readdir, rm, stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
-import { quoteName } from "../../core/names.ts";
-import type { Runtime } from "../../core/runtime.ts";
-import { backUpFile, replaceTextFile } from "../../files/safe-files.ts";
-import { decodeClientText, encodeClientText, getDocumentValue, parseClientDocument } from "./client-document.ts";
+import { encodeClientText } from "./client-document.ts";
+import {
+  addPathToErrors,
+  type ClientConnectRequest,
+  chooseClientFile,
+  type FileChange,
+  isOurs,
+  listBackups,
+  listEntryNames,
+  readClientText,
+  requireFreeName,
+  requireOurs,
+  toEntryLocation,
+} from "./client-file.ts";
 import type { ClientEnvironment } from "./client-paths.ts";
 import type { ClientDefinition, ClientFile, ClientScope, RawEntry } from "./clients.ts";
-import {
-  type EntryLocation,
-  findEntry,
-  isSameExceptEntry,
-  putEntry,
-  removeEntry,
-  type TextEdit,
-} from "./edit-entry.ts";
-import { isOwnServer, type OwnAddresses, readClientFile } from "./read-clients.ts";
-import { readServerEntry } from "./server-entry.ts";
-
-/** The newest 20 backups of a file, newest first. */
-async function listBackups(path: string): Promise<readonly string[]> {
-  const start = `${basename(path)}.bak-`;
-  const names = await readdir(dirname(path)).catch(() => []);
-  const backups = names.filter((name) => name.startsWith(start) && /^\d{8}T\d{6}Z$/.test(name.slice(start.length)));
-  return backups
-    .sort()
-    .reverse()
-    .slice(0, 20)
-    .map((name) => join(dirname(path), name));
-}
-
-/** A planned change of a client's file. */
-export interface FileChange {
-  readonly path: string;
-  /** Undefined if the file does not exist. */
-  readonly before: string | undefined;
-  /** Undefined if the file is to be removed, because connecting created it. */
-  readonly after: string | undefined;
-  /** Edits of the text without its byte order mark. Empty if nothing changes. */
-  readonly edits: readonly TextEdit[];
-  /** The backup that is restored and then deleted. */
-  readonly restores?: string;
-}
-
-export interface ClientConnectRequest {
-  readonly client: ClientDefinition;
-  readonly scope: ClientScope;
-  /** The name of our entry. */
-  readonly name: string;
-  readonly around: ClientEnvironment;
-  readonly own: OwnAddresses;
-}
+import { type EntryLocation, findEntry, isSameExceptEntry, putEntry, removeEntry } from "./edit-entry.ts";
+import { restoreMoved } from "./move.ts";
+import type { OwnAddresses } from "./read-clients.ts";
 
 /** Plans the change. Throws `conflict` if another server has the name, and `invalid_config`. */
 export async function planConnect(connecting: ClientConnectRequest, entry: RawEntry): Promise<FileChange> {
-  const hint = "Choose another --name.";
-  const problem = connecting.client.gateway.nameProblem?.(connecting.name);
-  if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint });
   const { path, before, text, hasBom, place } = await openClientFile(connecting);
   return addPathToErrors(path, () => {
-    requireOurs(text, place, connecting, hint);
+    requireFreeName(text, place, connecting);
     const { text: after, edits } = putEntry(text, place, entry);
     return { path, before, after: edits.length === 0 ? before : encodeClientText(after, hasBom), edits };
   });
 }
 
 /**
- * Plans the removal of our entry. A file that has not changed since connecting is restored byte for byte. Otherwise
- * only the entry is removed.
+ * Plans the removal of our entry, and puts moved entries back. A file that has not changed since connecting is restored
+ * byte for byte. Otherwise only the entries are edited.
  */
-export async function planDisconnect(connecting: ClientConnectRequest): Promise<FileChange> {
-  const { path, before, text, hasBom, place } = await openClientFile(connecting);
-  const { text: after, edits } = addPathToErrors(path, () => {
+export async function planDisconnect(connecting: ClientConnectRequest): Promise<readonly FileChange[]> {
+  const { client, scope, around } = connecting;
+  const own = await chooseClientFile(connecting);
+  const others = client.files(around).filter((file) => file.scope === scope && file.path !== own.path);
+  const changes = [await planOwnDisconnect(connecting, own)];
+  for (const path of new Set(others.map((file) => file.path))) {
+    const { before, text, hasBom } = await readClientText(path);
+    const restored = await addPathToErrors(path, () => restoreMoved(connecting, { path, text, hasBom }));
+    if (before === undefined || restored.moved.length === 0) continue;
+    changes.push({ ...restored, path, before, after: encodeClientText(restored.text, hasBom), edits: [] });
+  }
+  return changes;
+}
+
+async function planOwnDisconnect(connecting: ClientConnectRequest, file: ClientFile): Promise<FileChange> {
+  const { path, before, text, hasBom } = await readClientText(file.path);
+  const place = toEntryLocation(connecting.client, file, connecting.name);
+  const { edits } = addPathToErrors(path, () => {
     requireOurs(text, place, connecting, "Nothing was changed.");
     return removeEntry(text, place);
   });
-  if (edits.length === 0 || before === undefined) return { path, before, after: before, edits: [] };
-  const entry = findEntry(text, place);
-  for (const backup of await listBackups(path)) {
+  const { text: unmoved, ...restored } = await restoreMoved(connecting, { path, text, hasBom });
+  if (before === undefined || (edits.length === 0 && restored.moved.length === 0))
+    return { path, before, after: before, edits: [] };
+  const entry = findEntry(unmoved, place);
+  const change = { ...restored, path, before, edits };
+  if (entry === undefined) return { ...change, after: encodeClientText(unmoved, hasBom) };
+  const isExact = restored.isRestored || restored.moved.length === 0;
+  for (const backup of isExact ? await listBackups(path, "bak") : []) {
     const was = await readClientText(backup).catch(() => undefined);
-    if (was?.before !== undefined && was.hasBom === hasBom && canProduce(was.text, text, place, entry))
-      return { path, before, after: was.before, edits, restores: backup };
+    if (was?.before !== undefined && was.hasBom === hasBom && canProduce(was.text, unmoved, place, entry))
+      return { ...change, after: was.before, obsolete: [...restored.obsolete, backup], isRestored: true };
   }
-  if (!hasBom && canProduce("", text, place, entry)) return { path, before, after: undefined, edits };
-  return { path, before, after: encodeClientText(after, hasBom), edits };
+  if (!hasBom && canProduce("", unmoved, place, entry)) return { ...change, after: undefined };
+  return { ...change, after: encodeClientText(removeEntry(unmoved, place).text, hasBom), isRestored: false };
 }
 
 /** Lists our entries in the files of a client. Skips files that cannot be read. */
@@ -105,71 +88,9 @@ export async function listClientConnections(
   return connections;
 }
 
-type FileRequest = Pick<ClientConnectRequest, "client" | "scope" | "around">;
-
-/** The first existing file of the scope, or the one that would be created. */
-export async function chooseClientFile({ client, scope, around }: FileRequest): Promise<ClientFile> {
-  const files = client.files(around).filter((file) => file.scope === scope);
-  for (const file of files) if (await stat(file.path).catch(() => undefined)) return file;
-  const [first] = files;
-  if (first !== undefined) return first;
-  const hint = "Omit --project to connect it for every project.";
-  throw new QmError("invalid_arguments", `${client.title} has no file for a project`, { hint });
-}
-
 async function openClientFile(connecting: ClientConnectRequest) {
   const file = await chooseClientFile(connecting);
   return { ...(await readClientText(file.path)), place: toEntryLocation(connecting.client, file, connecting.name) };
-}
-
-async function readClientText(path: string) {
-  const bytes = await addPathToErrors(path, () => readClientFile(path));
-  if (bytes === undefined) return { path, before: undefined, text: "", hasBom: false };
-  const { text, hasBom } = addPathToErrors(path, () => decodeClientText(bytes));
-  return { path, before: encodeClientText(text, hasBom), text, hasBom };
-}
-
-function addPathToErrors<T>(path: string, work: () => T): T {
-  const withPath = (thrown: unknown) => {
-    if (!(thrown instanceof QmError) || thrown.code !== "invalid_config") return thrown;
-    const hint = thrown.hint ?? "Nothing was changed. Fix or remove the file, then try again.";
-    return new QmError("invalid_config", `${path}: ${thrown.message}`, { hint });
-  };
-  try {
-    const done = work();
-    return done instanceof Promise ? (done.catch((thrown) => Promise.reject(withPath(thrown))) as T) : done;
-  } catch (thrown) {
-    throw withPath(thrown);
-  }
-}
-
-function toEntryLocation({ format }: ClientDefinition, { keys }: ClientFile, name: string): EntryLocation {
-  return { format, keys, name };
-}
-
-function listEntryNames(text: string, { format }: ClientDefinition, { keys }: ClientFile): readonly string[] {
-  try {
-    const listed = getDocumentValue(parseClientDocument(text, format), keys);
-    return isRecord(listed) ? Object.keys(listed) : [];
-  } catch {
-    return [];
-  }
-}
-
-function requireOurs(text: string, place: EntryLocation, request: ClientConnectRequest, hint: string): void {
-  const { client, around, own } = request;
-  const entry = findEntry(text, place);
-  if (entry === undefined || isOurs(entry, client, around, own)) return;
-  const name = `${quoteName(place.name)} of ${client.title}`;
-  throw new QmError("conflict", `${name} is another server, not Quartermaster`, { hint });
-}
-
-function isOurs(entry: unknown, client: ClientDefinition, { home, cwd }: ClientEnvironment, own: OwnAddresses) {
-  if (!isRecord(entry)) return false;
-  const quiet = () => {};
-  const filling = { forms: [], home, folder: cwd, server: "", inputs: new Map(), note: quiet, reject: quiet };
-  const read = readServerEntry(entry, { words: client.entryKeys, isOff: false, filling });
-  return read !== undefined && isOwnServer(read, own);
 }
 
 /** Whether connecting alone turns one text into the other. */
@@ -181,50 +102,4 @@ function canProduce(from: string, to: string, place: EntryLocation, entry: unkno
   } catch {
     return false;
   }
-}
-
-/**
- * Writes a planned change atomically, with a backup beside the file. Throws `conflict` if the file changed since
- * planning, and `action_failed` if it cannot be written.
- */
-export async function applyFileChange(
-  { path, before, after, restores }: FileChange,
-  runtime: Pick<Runtime, "now" | "newId">,
-): Promise<{ readonly backup?: string }> {
-  if (after === before) return {};
-  await requireWritable(path);
-  const now = await readClientFile(path);
-  if ((now === undefined ? undefined : Buffer.from(now).toString("utf8")) !== before)
-    throw new QmError("conflict", `${path} was changed in the meantime`, { hint: "Nothing was written. Try again." });
-  try {
-    if (after === undefined) {
-      await rm(path);
-      return {};
-    }
-    if (before === undefined) {
-      await mkdir(dirname(path), { recursive: true });
-      // The file may contain a token.
-      await replaceTextFile(path, after, { mode: 0o600, unique: runtime.newId() });
-      return {};
-    }
-    const backup = restores === undefined ? await backUpFile(path, runtime.now()) : undefined;
-    await replaceTextFile(path, after, { unique: runtime.newId() });
-    if (restores !== undefined) await rm(restores, { force: true });
-    return backup === undefined ? {} : { backup };
-  } catch (thrown) {
-    const hint = "The file is unchanged. Use --print to see the entry and add it yourself.";
-    const message = `${path} cannot be written: ${getErrorMessage(thrown)}`;
-    throw new QmError("action_failed", message, { hint, cause: thrown });
-  }
-}
-
-/** Respect a read-only file, although its folder would allow replacing it. */
-async function requireWritable(path: string): Promise<void> {
-  const link = await lstat(path).catch(() => undefined);
-  const file = await stat(path).catch(() => undefined);
-  const isBroken = link?.isSymbolicLink() && file === undefined;
-  if (!isBroken && (file === undefined || (file.mode & 0o222) !== 0)) return;
-  const why = isBroken ? "it is a broken link" : "it is read-only";
-  const hint = "Nothing was changed. Use --print to see the entry and add it where the file comes from.";
-  throw new QmError("action_failed", `${path} cannot be written: ${why}`, { hint });
 }

@@ -1,4 +1,4 @@
-import { canonicalJson } from "../../core/json.ts";
+import { canonicalJson, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { ClientScope } from "./clients.ts";
 import {
@@ -31,10 +31,12 @@ export interface ImportPlanOptions {
   readonly check: (name: string, entry: ServerEntry) => string | undefined;
 }
 
-interface ImportSource {
+export interface ImportSource {
   readonly client: string;
   readonly path: string;
   readonly scope: ClientScope;
+  /** The part of the file, if it has several. */
+  readonly part?: string;
   /** The name in the client. */
   readonly called: string;
 }
@@ -46,7 +48,9 @@ export interface PlannedServer extends ImportSource {
   readonly notes: readonly string[];
 }
 
-type SkippedServer = ImportSource & { readonly why: string };
+/** `known`: the same server is configured, or is planned from another entry. */
+type SkipReason = { readonly why: string; readonly known?: "configured" | "planned" };
+type SkippedServer = ImportSource & SkipReason;
 
 export type ImportPlan = { readonly servers: readonly PlannedServer[]; readonly skipped: readonly SkippedServer[] };
 
@@ -61,9 +65,10 @@ export async function planImport(found: readonly ClientServerList[], options: Im
   for (const list of found) {
     for (const server of list.servers) {
       if (!isWanted(server.name, options.only)) continue;
-      const source = { client: list.client.name, path: list.path, scope: list.scope, called: server.name };
-      const why = await planServer(server, source, planned, options);
-      if (why !== undefined) skipped.push({ ...source, why });
+      const { path, scope, part } = list;
+      const source = { client: list.client.name, path, scope, ...omitUndefined({ part }), called: server.name };
+      const reason = await planServer(server, source, planned, options);
+      if (reason !== undefined) skipped.push({ ...source, ...(typeof reason === "string" ? { why: reason } : reason) });
     }
   }
   return { servers: [...planned.byName.values()], skipped };
@@ -87,7 +92,7 @@ async function planServer(
   source: ImportSource,
   planned: PlannedServers,
   options: ImportPlanOptions,
-): Promise<string | undefined> {
+): Promise<string | SkipReason | undefined> {
   if (server.entry === undefined) return server.unfit.join("; ");
   if (isOwnServer(server.entry, options.own)) return "it is Quartermaster itself";
   const isProject = source.scope === "project";
@@ -96,12 +101,12 @@ async function planServer(
   const entry = isProject ? addProjectFolder(server.entry, options) : server.entry;
   const launch = toLaunchKey(entry);
   const same = planned.byLaunch.get(launch);
-  if (same !== undefined) return `it is the same server as ${same.name} from ${same.client}`;
+  if (same !== undefined) return { why: `it is the same server as ${same.name} from ${same.client}`, known: "planned" };
   for (const name of generateServerNames(normalizeServerName(server.name))) {
     if (planned.byName.has(name)) continue;
     const clean = await extractEntrySecrets(name, entry, planned, options);
     const configured = planned.configured.get(toLaunchKey(clean.entry));
-    if (configured !== undefined) return `it is already configured as ${configured}`;
+    if (configured !== undefined) return { why: `it is already configured as ${configured}`, known: "configured" };
     if (Object.hasOwn(options.configured, name)) continue;
     const problem = options.check(name, clean.entry);
     if (problem !== undefined) return problem;

@@ -9,7 +9,10 @@ import { atTerminal, cleanUp, createTestFolder, eventTypes, qm, start } from "..
 afterEach(cleanUp);
 
 const env = { USER: "ann" };
-const ASKING = { policy: { rules: [{ name: "ask-first", rule: "tool.name == 'file__edit'", effect: "ask" }] } };
+const ASKING = {
+  providers: { file: { read_only: false } },
+  policy: { rules: [{ name: "ask-first", rule: "tool.name == 'file__edit'", effect: "ask" }] },
+};
 const EDIT = { path: "a.txt", old_string: "hello", new_string: "bye" };
 
 async function folder(config: object = {}): Promise<string> {
