@@ -18,7 +18,7 @@ async function office(options: QuartermasterOptions = {}): Promise<World> {
     "infospace__*",
     "note__*",
     "collection__*",
-    "tool__people",
+    "tool__people*",
     "tool__take",
     "tool__copy",
     "tool__publish",
