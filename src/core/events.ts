@@ -128,6 +128,7 @@ export const eventShapes = {
     ...scoped,
     ...justified,
   }),
+  "store.restored": z.object({ file: text, expired: count }),
   "surface.called": z.object({ surface: text, tool: text, args: any, ok: z.boolean(), code: optionalText }),
   "turn.ended": z.object({ turnId: text, state: z.enum(["complete", "failed", "cancelled"]) }),
   "turn.resumed": z.object({ turnId: text, calls: texts }),

@@ -47,11 +47,14 @@ export async function createFileOnce(path: string, text: string): Promise<void> 
   }
 }
 
+/** The time in the name of a backup: `20260102T030405Z`. */
+export const formatBackupTime = (at: Date): string => at.toISOString().replaceAll(/[-:]|\.\d+/g, "");
+
 /** Copies a file to `<path>.bak-<time>` with its permissions. Never overwrites another copy. Returns the path. */
 export async function backUpFile(path: string, now: Date): Promise<string> {
   for (let second = 0; ; second++) {
     const at = new Date(now.getTime() + second * 1000);
-    const backup = `${path}.bak-${at.toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
+    const backup = `${path}.bak-${formatBackupTime(at)}`;
     try {
       await copyFile(path, backup, constants.COPYFILE_EXCL);
       // copyFile also copies setuid and setgid, which a backup must not have.

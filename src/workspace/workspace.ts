@@ -264,7 +264,9 @@ function createFileProvider(loaded: LoadedConfig, env: Environment, protect: rea
   if (!enabled) return undefined;
   // In every folder: a configuration applies to every process that starts there.
   const names = [CONFIG_FILE, basename(loaded.path ?? CONFIG_FILE)];
-  const protectNames = [CONFIG_FILE, ...names.flatMap(listLeftoverPatterns)];
+  // A restored store leaves the former one beside it.
+  const formerStores = `${basename(resolveStorePath(loaded, env))}.*`;
+  const protectNames = [CONFIG_FILE, formerStores, ...names.flatMap(listLeftoverPatterns)];
   return fileProvider({ root: resolveFileRoot(loaded, env), readOnly, protect, protectNames });
 }
 
