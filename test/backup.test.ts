@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { cleanUp, createTestFolder, start, testWorkspace } from "../src/cli/testing.ts";
-import { verifyChains } from "../src/ledger/hash-chain.ts";
+import { verifyChains } from "../src/ledger/verify-chains.ts";
 import { openSqliteStore, type Store } from "../src/store/open-store.ts";
 import { copyStore, recordRestore } from "../src/store/store-copy.ts";
 import { question, steps } from "./cases/approval-fixtures.ts";

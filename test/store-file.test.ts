@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { verifyChains } from "../src/ledger/hash-chain.ts";
+import { verifyChains } from "../src/ledger/verify-chains.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { openSqliteStore, type Store } from "../src/store/open-store.ts";
 import { sql } from "../src/store/sql.ts";

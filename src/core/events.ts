@@ -97,6 +97,13 @@ export const eventShapes = {
     subscribers: count,
   }),
   "hints.rendered": z.object({ query: text, ...searched }),
+  /** Recorded with the removal, in the system's session. `chains`: the last removed line of each. */
+  "ledger.pruned": z.object({
+    before: text,
+    events: count,
+    chains: z.array(z.object({ session: text, seq: count, hash: text, whole: z.boolean().optional() })),
+    archive: optionalText,
+  }),
   "name.repaired": z.object({ ...call, asked: text, action: text, how: z.enum(["alias", "respelled"]) }),
   "policy.filtered": z.object({ removed: texts, removedCount: count, left: count }),
   "provider.failed": z.object({ category: text, reason: text }),

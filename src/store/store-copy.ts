@@ -3,7 +3,7 @@ import type { Approval } from "../approval/approval.ts";
 import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
-import { type ChainReport, verifyChains } from "../ledger/hash-chain.ts";
+import { type ChainReport, verifyChains } from "../ledger/verify-chains.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import { type CopyProgress, copySqliteFile, hasTables } from "./drivers/sqlite-copy.ts";
 import { openStore, type Store } from "./open-store.ts";

@@ -10,7 +10,7 @@ import { type Environment, resolveReference } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
-import { canonicalJson } from "../core/json.ts";
+import { canonicalJson, omitUndefined } from "../core/json.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
@@ -144,6 +144,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       valueLimit: valueChars,
       surface: config.surface,
       routing: config.routing.rules,
+      ledger: omitUndefined({ keep: config.ledger.keep, archive: resolveArchivePath(loaded, env) }),
       tracer,
       redact: { names: config.ledger.redact, secrets: () => listSecrets(loaded.config) },
       onProblem,
@@ -209,6 +210,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
       ...[...stores, ...indexes].flatMap(listStoreFiles),
       ...stores.flatMap(listStatePaths),
+      ...[loaded, from].flatMap((each) => resolveArchivePath(each, env) ?? []),
     ];
     return [...new Set(paths)];
   }
@@ -255,6 +257,11 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
 
 export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.store.path, env, "store.path"));
+
+export function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
+  const { archive } = config.ledger;
+  return archive && resolve(folder, resolveReference(archive, env, "ledger.archive"));
+}
 
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
