@@ -10,14 +10,14 @@ import { systemProcess } from "./system-runtime.ts";
 
 const EVERY_MS = 60 * 60 * 1000;
 const LEASE_MS = 10 * 60 * 1000;
-const USAGE_KEPT_MS = 90 * 24 * 60 * 60 * 1000;
+const UNUSED_KEPT_MS = 90 * 24 * 60 * 60 * 1000;
 const LOCK = "ledger retention";
 
 /** Removes what is older than the configuration says, now and every hour. */
 export function createRetention(parts: {
   readonly settings: QuartermasterOptions["ledger"];
   readonly ledger: Pick<Ledger, "flush">;
-  readonly store: Pick<Store, "events" | "locks" | "usage">;
+  readonly store: Pick<Store, "events" | "locks" | "usage" | "activation">;
   readonly runtime: Runtime;
   readonly onProblem: (problem: string) => void;
 }) {
@@ -41,7 +41,9 @@ export function createRetention(parts: {
 
   async function removeOld(): Promise<void> {
     const now = runtime.now();
-    await store.usage.prune(new Date(now.getTime() - USAGE_KEPT_MS));
+    const unused = new Date(now.getTime() - UNUSED_KEPT_MS);
+    await store.usage.prune(unused);
+    await store.activation.prune(unused);
     const keptMs = settings.keep === undefined ? undefined : parseDuration(settings.keep);
     if (keptMs === undefined) return;
     const archive = settings.archive && join(settings.archive, `ledger-${now.toISOString().slice(0, 7)}.jsonl`);

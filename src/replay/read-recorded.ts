@@ -172,6 +172,7 @@ async function createNotFoundError(ledger: Pick<Ledger, "read">, { session, turn
       `the ledger has no whole call of ${of}${where}: events before ${pruned} were removed`,
       {
         hint: "Removed events cannot be replayed. An archive of them, if one was written, has them.",
+        details: { pruned_before: pruned },
       },
     );
   const hint =
