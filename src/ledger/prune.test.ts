@@ -8,6 +8,8 @@ import { openSqlite } from "../store/drivers/sqlite.ts";
 import { openStore } from "../store/open-store.ts";
 import { sql } from "../store/sql.ts";
 import { readArchives } from "./archive.ts";
+import type { StoredEvent } from "./event-store.ts";
+import { hashLine } from "./hash-chain.ts";
 import { pruneLedger } from "./prune.ts";
 import { verifyChains } from "./verify-chains.ts";
 
@@ -28,7 +30,8 @@ test("removes old events and leaves a ledger that can be verified", async () => 
   expect((await store.events.read({ session: "s" })).map(({ seq }) => seq)).toEqual([6, 7, 8, 9, 10]);
   expect((await store.events.heads()).map(({ session }) => session)).toEqual(["s", "system"]);
   expect(await verify()).toMatchObject({ broken: [] });
-  expect((await verify({ session: "s" })).broken).toEqual([]);
+  expect(await verify({ session: "s" })).toEqual({ sessions: 1, events: 5, broken: [] });
+  expect((await verify({ session: "system" })).broken).toEqual([]);
   expect(await prune(day(6))).toEqual({ events: 0, sessions: 0 });
 });
 
@@ -154,6 +157,22 @@ test("writes removed events to archives that are verified with the ledger", asyn
   expect((await check(one, two)).broken).toMatchObject([{ session: "s", problem: "missing" }]);
   spoil((all) => all.filter((line) => !line.includes('"seq":7')));
   expect((await check(one, two)).broken).toMatchObject([{ session: "s", problem: "missing" }]);
+});
+
+test("does not believe a record in a forged archive", async () => {
+  const { store, verify, db, folder } = await openTestStore();
+  await store.events.append(createEvents("s", 1, 5));
+  await store.events.append(createEvents("system", 1, 2));
+  const [last] = await store.events.read({ session: "s" }).then((all) => all.slice(2, 3));
+  await db.all(sql`delete from events where session = 's' and seq <= 3`);
+  const data = { before: "x", events: 3, chains: [{ session: "s", seq: 3, hash: last?.hash ?? "" }] };
+  const [system] = await store.events.read({ session: "system" });
+  const line = { ...system, type: "ledger.pruned", data, callId: null, action: null } as StoredEvent;
+  const archive = join(folder, "forged.jsonl");
+  writeFileSync(archive, `${JSON.stringify({ ...line, hash: hashLine(line) })}\n`);
+
+  for (const options of [{}, { session: "s" }])
+    expect((await verify({ ...options, archived: readArchives([archive]) })).broken).not.toEqual([]);
 });
 
 test("accepts an archive with lines that a killed process has written and not removed", async () => {
