@@ -30,7 +30,10 @@ COMP_WORDS=(qm invoke file__r); COMP_CWORD=2; _qm; printf '%s\\n' "\${COMPREPLY[
 
 test.each([
   [["li"], ["list"]],
-  [["events", ""], ["verify"]],
+  [
+    ["events", ""],
+    ["verify", "prune"],
+  ],
   [["events", "--fo"], ["--follow"]],
   [["invoke", "--ti"], ["--timeout"]],
   [["invoke", "--js"], ["--json"]],
@@ -64,7 +67,10 @@ test.each([
     ["help", "e"],
     ["explain", "events", "eval", "embeddings"],
   ],
-  [["help", "events", ""], ["verify"]],
+  [
+    ["help", "events", ""],
+    ["verify", "prune"],
+  ],
   [["help", "nope", ""], []],
   [["nonsense", ""], []],
   [["--config", ""], []],
