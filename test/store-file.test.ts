@@ -3,12 +3,16 @@ import { once } from "node:events";
 import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { afterEach, expect, onTestFinished, test } from "vitest";
+import { cleanUp, start, testWorkspace } from "../src/cli/testing.ts";
+import { createQuartermaster } from "../src/index.ts";
 import { verifyChains } from "../src/ledger/verify-chains.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { openSqliteStore, type Store } from "../src/store/open-store.ts";
 import { sql } from "../src/store/sql.ts";
 import { findCompiled } from "./support/compiled.ts";
+
+afterEach(cleanUp);
 
 test("leaves every event in the file when the last of several processes has ended", async () => {
   const path = join(temporaryFolder(), "store.db");
@@ -20,6 +24,18 @@ test("leaves every event in the file when the last of several processes has ende
   const { calls, broken } = await readCopy(path);
   expect(processes.flatMap(({ answered }) => answered).filter((id) => !calls.has(id))).toEqual([]);
   expect(broken).toEqual([]);
+}, 60_000);
+
+test("leaves every event in the file when qm has ended, and when a program has closed the store", async () => {
+  const cwd = await testWorkspace();
+  const store = join(cwd, ".quartermaster/quartermaster.db");
+  expect((await start(cwd, ["invoke", "file__read", '{"path":"a.txt"}']).ended).code).toBe(0);
+  expect((await readCopy(store)).calls.size).toBe(1);
+
+  const quartermaster = await createQuartermaster({ store });
+  await quartermaster.invoke("tool__unknown");
+  await quartermaster.close();
+  expect((await readCopy(store)).calls.size).toBe(2);
 }, 60_000);
 
 test("moves what a killed process left in the log into the file at the next close", async () => {

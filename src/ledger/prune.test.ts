@@ -37,9 +37,9 @@ test("removes old events and leaves a ledger that can be verified", async () => 
 
 test("verifies after many removals, also when the records of the first ones are removed", async () => {
   const { store, verify, prune, setNow } = await openTestStore();
-  await store.events.append([...createEvents("s", 1, 40), ...createEvents("system", 1, 40)]);
+  await store.events.append(createEvents("s", 1, 40));
   // An open approval holds the rest of this session back.
-  await store.events.append([...createEvents("held", 1, 9, "call of a1"), ...createEvents("held", 50, 60)]);
+  await store.events.append([...createEvents("held", 1, 1), ...createEvents("held", 2, 9, "call of a1")]);
   await store.approvals.request(question({ id: "a1", caller: { actor: "a", session: "held" } }), 10);
 
   for (let at = 2; at < 40; at += 6) {
@@ -48,7 +48,7 @@ test("verifies after many removals, also when the records of the first ones are 
     expect((await verify()).broken).toEqual([]);
   }
 
-  expect((await store.events.read({ session: "held" }))[0]?.seq).toBe(1);
+  expect((await store.events.read({ session: "held" }))[0]?.seq).toBe(2);
   expect((await store.events.read({ session: "s" }))[0]?.seq).toBe(38);
 });
 
