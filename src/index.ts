@@ -86,7 +86,7 @@ export type { NoteHit, Notes, NotesExport, NotesSearchOptions } from "./infospac
 export type { NoteSearchResult, NoteSearchType } from "./infospace/search/note-search.ts";
 export type { RunLimits } from "./invoke/runner.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
-export type { ChainReport, VerifyOptions } from "./ledger/hash-chain.ts";
+export type { ChainReport, VerifyOptions } from "./ledger/verify-chains.ts";
 export type { McpServers, ServerState, ServerView } from "./mcp/provider/mcp-servers.ts";
 export type { SecretStore } from "./mcp/secret-store.ts";
 export type { ActorConfig } from "./policy/actors.ts";

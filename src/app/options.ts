@@ -11,12 +11,12 @@ import {
   valueLimit,
 } from "../config/limits-schema.ts";
 import { actorOptions, budgetOptions, policyRuleOptions, toolPolicyOptions } from "../config/policy-schema.ts";
-import type { Options } from "../config/schema-values.ts";
+import { duration, type Options } from "../config/schema-values.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import { didYouMean } from "../core/nearest.ts";
-import type { Runtime } from "../core/runtime.ts";
+import type { Duration, Runtime } from "../core/runtime.ts";
 import { type SurfaceChoice, searchTypes } from "../core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Destinations } from "../distribution/destination-config.ts";
@@ -50,6 +50,12 @@ export interface QuartermasterOptions {
     readonly ask?: AskPerson;
     /** Whether this process runs calls that were approved elsewhere and cleans up after dead processes. Default: true. */
     readonly worker?: boolean;
+  };
+  readonly ledger?: {
+    /** Events older than this are removed. Absent: all are kept. */
+    readonly keep?: Duration;
+    /** The folder of files to which removed events are written first. Absent: they are gone. */
+    readonly archive?: string;
   };
   /** Tried in order; the first that matches an event counts. */
   readonly routing?: readonly RouteRule[];
@@ -152,6 +158,7 @@ const quartermasterSchema = z.strictObject({
   infospace: infospaceOptions.prefault({ enabled: false }),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),
   approvals: z.strictObject({ ask: callback.optional(), worker: z.boolean().optional() }).optional(),
+  ledger: z.strictObject({ keep: duration().optional(), archive: text }).optional(),
   routing: z.array(z.looseObject({})).optional(),
   destinations: z.record(z.string(), z.union([callback, z.looseObject({ deliver: callback })])).optional(),
   tracer: z.looseObject({ start: callback, took: callback }).optional(),

@@ -14,6 +14,7 @@ import type { SurfaceKind } from "../core/surface-choice.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Notes } from "../infospace/notes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { PruneOptions, PruneReport } from "../ledger/prune.ts";
 import { findActorProblems } from "../policy/actors.ts";
 import type { Explanation } from "../policy/explain.ts";
 import { compilePolicy, findPolicyWarnings, type Policy, type PolicyOptions } from "../policy/policy.ts";
@@ -108,7 +109,10 @@ export interface Quartermaster {
   /** Replaces the tokens that a model was shown by the values they stand for. */
   readonly anchors: Anchors;
   readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
-  readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flush">;
+  readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flush"> & {
+    /** Removes old events and records that, so that the ledger can still be verified. For operators. */
+    prune(options: PruneOptions): Promise<PruneReport>;
+  };
   /** Records that a configuration file was loaded and what it loosened, or, with a reason, that it was rejected. */
   recordConfig(path: string, rejected?: string, loosened?: readonly string[]): void;
   /** Remembers the present policy and catalog. The returned function lists the decisions that are less strict since. */
@@ -218,7 +222,13 @@ function exposeParts(parts: Parts): Quartermaster {
       return openSurface({ backend, lists, uses, now: runtime.now }, caller, choice, isOwnSession);
     },
     catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
-    ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flush: ledger.flush },
+    ledger: {
+      read: ledger.read,
+      verify: ledger.verify,
+      heads: ledger.heads,
+      flush: ledger.flush,
+      prune: parts.retention.prune,
+    },
     recordConfig(path, reason, loosened = []) {
       const more = loosened.length === 0 ? {} : { loosened: [...loosened] };
       if (reason !== undefined) record(undefined, { type: "config.rejected", data: { path, reason } });

@@ -34,6 +34,7 @@ import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { createPromptAids, openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import type { ResolvedOptions } from "./options.ts";
+import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
 
@@ -205,10 +206,26 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   recordFiltered();
   discovery.follow();
   infospace.start();
-  if (options.approvals?.worker !== false) worker.start();
+  const retention = createRetention({ settings: options.ledger, ledger, store, runtime, onProblem });
+  if (options.approvals?.worker !== false) {
+    worker.start();
+    retention.start();
+  }
 
   let replay: Promise<Replay> | undefined;
-  const services = { ...shared, ledger, record, listeners, registry, approvals, discovery, promptAids, catalog, views };
+  const services = {
+    ...shared,
+    ledger,
+    record,
+    listeners,
+    registry,
+    approvals,
+    discovery,
+    promptAids,
+    catalog,
+    views,
+    retention,
+  };
   const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
     ...services,
@@ -230,7 +247,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     async close() {
       runner.close();
       gatekeeper.close();
-      await closeAll([worker.close, router.close, backend.idle, distributor.close]);
+      await closeAll([worker.close, retention.close, router.close, backend.idle, distributor.close]);
       const inUse = [infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },

@@ -110,6 +110,15 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => {});
 }
 
+/** The path of the configured store, without opening it. */
+export async function findStorePath({ io: { cwd, env }, globals }: Context): Promise<string> {
+  const { loadConfig } = await import("../config/config-file.ts");
+  const { CALL_VARIABLES, compileCondition } = await import("../core/expression.ts");
+  const { resolveStorePath } = await import("../workspace/workspace.ts");
+  const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
+  return resolveStorePath(await loadConfig(globals.config, { cwd, env, compileExpression }), env);
+}
+
 /** Prints a `not_found` error and exits with the code for it. Other errors are thrown. */
 export async function reportNotFound<T>({ out, end }: Context, work: () => Promise<T>): Promise<T | undefined> {
   try {

@@ -1,10 +1,21 @@
 import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
+import { parseDuration } from "../core/runtime.ts";
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { actorsSchema, policySchema } from "./policy-schema.ts";
-import { flag, list, type Options, REFERENCE_FORMS, referenceText, secretReference, text } from "./schema-values.ts";
+import {
+  DAY_MS,
+  duration,
+  flag,
+  list,
+  type Options,
+  REFERENCE_FORMS,
+  referenceText,
+  secretReference,
+  text,
+} from "./schema-values.ts";
 
 /** Everything the file may say, there in snake_case. The JSON Schema and `docs/config.md` are made from it. */
 export const configSchema = z
@@ -60,6 +71,17 @@ export const configSchema = z
     ledger: z
       .strictObject({
         redact: list(text("a key"), "Keys whose values are redacted, besides `password`, `token` and the like."),
+        keep: duration()
+          .refine((time) => (parseDuration(time) ?? 0) >= DAY_MS, "expected at least 1d")
+          .optional()
+          .describe(
+            "How long events are kept, at least `1d`. `qm serve` and `qm mcp` remove older ones, and record that they did. Absent: for ever.",
+          ),
+        archive: referenceText("a path")
+          .optional()
+          .describe(
+            `The folder to which removed events are written first, a file a month. Relative to the folder of the configuration file. Absent: removed events are gone. May hold ${REFERENCE_FORMS}.`,
+          ),
       })
       .prefault({})
       .describe("What is recorded of every call."),

@@ -97,6 +97,13 @@ export const eventShapes = {
     subscribers: count,
   }),
   "hints.rendered": z.object({ query: text, ...searched }),
+  /** Recorded with the removal, in the system's session. `chains`: the last removed line of each. */
+  "ledger.pruned": z.object({
+    before: text,
+    events: count,
+    chains: z.array(z.object({ session: text, seq: count, hash: text, whole: z.boolean().optional() })),
+    archive: optionalText,
+  }),
   "name.repaired": z.object({ ...call, asked: text, action: text, how: z.enum(["alias", "respelled"]) }),
   "policy.filtered": z.object({ removed: texts, removedCount: count, left: count }),
   "provider.failed": z.object({ category: text, reason: text }),
@@ -133,6 +140,7 @@ export const eventShapes = {
     ...scoped,
     ...justified,
   }),
+  "store.restored": z.object({ file: text, expired: count }),
   "surface.called": z.object({ surface: text, tool: text, args: any, ok: z.boolean(), code: optionalText }),
   "turn.ended": z.object({ turnId: text, state: z.enum(["complete", "failed", "cancelled"]) }),
   "turn.resumed": z.object({ turnId: text, calls: texts }),

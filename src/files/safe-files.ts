@@ -1,17 +1,18 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
+import { chmodSync, constants, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { chmod, copyFile, link, open, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /** The default folder for the store, secrets, tokens and keys. */
 export const STATE_FOLDER = ".quartermaster";
 
-/** Creates a folder and its parents with mode 0700. Of existing folders, only `.quartermaster` is changed to it. */
+/** Creates a folder and its parents with mode 0700. Of existing folders, only `.quartermaster` is changed. */
 export function createPrivateFolder(path: string): void {
-  if (existsSync(path)) {
-    if (basename(path) === STATE_FOLDER) restrictAccess(path);
-    return;
-  }
+  if (!existsSync(path)) createFolder(path);
+  if (basename(path) === STATE_FOLDER) protectStateFolder(path);
+}
+
+function createFolder(path: string): void {
   // One folder at a time: below /proc, a recursive mkdir never returns.
   createPrivateFolder(dirname(path));
   try {
@@ -21,9 +22,12 @@ export function createPrivateFolder(path: string): void {
   }
 }
 
-function restrictAccess(path: string): void {
+/** Makes the folder private and keeps git from committing secrets. Never changes an existing `.gitignore`. */
+function protectStateFolder(path: string): void {
   try {
     if ((statSync(path).mode & 0o077) !== 0) chmodSync(path, 0o700);
+    const ignored = join(path, ".gitignore");
+    if (!existsSync(ignored)) writeFileSync(ignored, "*\n", { flag: "wx" });
   } catch {
     // The folder belongs to another user, or the file system has no modes. The files in it are private anyway.
   }
@@ -43,11 +47,14 @@ export async function createFileOnce(path: string, text: string): Promise<void> 
   }
 }
 
+/** The time in the name of a backup: `20260102T030405Z`. */
+export const formatBackupTime = (at: Date): string => at.toISOString().replaceAll(/[-:]|\.\d+/g, "");
+
 /** Copies a file to `<path>.bak-<time>` with its permissions. Never overwrites another copy. Returns the path. */
 export async function backUpFile(path: string, now: Date, label = "bak"): Promise<string> {
   for (let second = 0; ; second++) {
     const at = new Date(now.getTime() + second * 1000);
-    const backup = `${path}.${label}-${at.toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
+    const backup = `${path}.${label}-${formatBackupTime(at)}`;
     try {
       await copyFile(path, backup, constants.COPYFILE_EXCL);
       // copyFile also copies setuid and setgid, which a backup must not have.

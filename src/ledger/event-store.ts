@@ -43,9 +43,19 @@ export interface EventQuery {
 /** The end of a session's chain, stored apart from the lines so that a cut tail is detected. */
 export type ChainHead = { readonly session: string; readonly seq: number; readonly hash: string };
 
+/** The last removed line of a chain. `whole`: nothing was left, so the next event of the session starts a new chain. */
+export type PrunedChain = ChainHead & { readonly whole?: boolean };
+
 export interface EventStore {
   /** Chains each event to its session's last line, in one transaction. They survive the process, or none is written. */
   append(events: readonly NewEvent[]): Promise<void>;
   read(query: EventQuery): Promise<readonly StoredEvent[]>;
   heads(): Promise<readonly ChainHead[]>;
+  /** The time of the first event of each session that an open approval or an unfinished turn still needs. */
+  listHeld(): Promise<ReadonlyMap<string, Date>>;
+  /**
+   * Removes the lines up to these, and appends the event that records it, in one transaction. If lines of the system's
+   * chain are removed, its older records may be among them, so the chains that lack their start are recorded again.
+   */
+  prune(upTo: readonly ChainHead[], toEvent: (chains: readonly PrunedChain[]) => NewEvent): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import type { ChainHead, EventQuery, EventStore, StoredEvent } from "./event-store.ts";
-import { type ChainReport, type VerifyOptions, verifyChains } from "./hash-chain.ts";
+import { type ChainReport, type VerifyOptions, verifyChains } from "./verify-chains.ts";
 
 export interface Ledger {
   /** Copies an event without its secrets and writes it soon. Returns its number. Throws `ledger_failed` when closed. */

@@ -11,6 +11,8 @@ export interface UsageStore {
     entries: readonly { readonly key: string; readonly maxCalls?: number }[],
   ): Promise<{ readonly ok: true } | { readonly ok: false; readonly key: string }>;
   settle(keys: readonly string[], ms: number, bytes: number): Promise<void>;
+  /** Removes accounts of named turns that were not charged since then, except those of unfinished turns. */
+  prune(before: Date): Promise<void>;
 }
 
 export interface BudgetLimits {
@@ -23,13 +25,15 @@ export interface BudgetLimits {
 export type Budgets = { readonly turn?: BudgetLimits; readonly session?: BudgetLimits; readonly tenant?: BudgetLimits };
 type BudgetAccount = { readonly key: string; readonly scope: keyof Budgets; readonly limits: BudgetLimits };
 
+export const toAccountKey = (scope: keyof Budgets, id: unknown): string => `${scope}:${JSON.stringify(id)}`;
+
 /** The accounts that a call is charged to. Calls without a turn count to one nameless turn of the session. */
 export function listAccounts(budgets: Budgets, { session, turn = "", tenant }: Caller): readonly BudgetAccount[] {
   const ids = { turn: [session, turn], session, tenant };
   return (["turn", "session", "tenant"] as const).flatMap((scope) => {
     const limits = budgets[scope];
     if (limits === undefined || ids[scope] === undefined) return [];
-    return [{ key: `${scope}:${JSON.stringify(ids[scope])}`, scope, limits }];
+    return [{ key: toAccountKey(scope, ids[scope]), scope, limits }];
   });
 }
 

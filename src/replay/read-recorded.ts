@@ -1,5 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import { type ErrorCode, errorCodes, QmError } from "../core/errors.ts";
+import { SYSTEM_SESSION } from "../core/events.ts";
 import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
@@ -25,15 +26,18 @@ export async function readRecorded(ledger: Pick<Ledger, "read">, query: ReplayQu
     throw new QmError("invalid_arguments", "a replay needs a session or a turn");
   const calls = new Map<string, CallDraft>();
   const sessions = new Set<string>();
+  /** Whether there are events of calls whose start is missing. */
+  let isCut = false;
   for await (const event of readEvents(ledger, session)) {
     // The answer of an approver has no turn, but belongs to a call of it.
     const isPart = turn === undefined || event.turn === turn || (event.callId !== null && calls.has(event.callId));
     if (!isPart) continue;
     sessions.add(event.session);
     applyEvent(calls, event);
+    isCut ||= event.callId !== null && !calls.has(event.callId);
   }
   const [only, ...others] = sessions;
-  if (only === undefined) throw createNotFoundError(query);
+  if (only === undefined || (calls.size === 0 && isCut)) throw await createNotFoundError(ledger, query);
   if (others.length === 0) return { session: only, calls: [...calls.values()] };
   const details = { sessions: [...sessions].slice(0, 10) };
   const message = `${sessions.size} sessions have a turn ${quoteName(String(turn))}`;
@@ -158,12 +162,32 @@ function readAmount(value: unknown): number {
   return typeof value === "number" && value >= 0 ? value : 0;
 }
 
-function createNotFoundError({ session, turn }: ReplayQuery): QmError {
-  if (turn === undefined)
-    return new QmError("not_found", `the ledger has no session ${quoteName(String(session))}`, {
-      hint: "`qm events` shows the sessions. Give --turn if it is a turn.",
-    });
-  const where = session === undefined ? "" : ` in session ${quoteName(session)}`;
-  const hint = "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.";
-  return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, { hint });
+async function createNotFoundError(ledger: Pick<Ledger, "read">, { session, turn }: ReplayQuery): Promise<QmError> {
+  const pruned = await findPruned(ledger, session);
+  const of = turn === undefined ? `session ${quoteName(String(session))}` : `turn ${quoteName(turn)}`;
+  const where = session === undefined || turn === undefined ? "" : ` in session ${quoteName(session)}`;
+  if (pruned !== undefined)
+    return new QmError(
+      "not_found",
+      `the ledger has no whole call of ${of}${where}: events before ${pruned} were removed`,
+      {
+        hint: "Removed events cannot be replayed. An archive of them, if one was written, has them.",
+        details: { pruned_before: pruned },
+      },
+    );
+  const hint =
+    turn === undefined
+      ? "`qm events` shows the sessions. Give --turn if it is a turn."
+      : "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.";
+  return new QmError("not_found", `the ledger has no ${of}${where}`, { hint });
+}
+
+/** Up to when events were removed: of the session, or of any if it is not known. */
+async function findPruned(ledger: Pick<Ledger, "read">, session: string | undefined): Promise<string | undefined> {
+  const removals = await ledger.read({ session: SYSTEM_SESSION, type: "ledger.pruned" });
+  const last = removals.findLast(({ data }) => {
+    const chains = isRecord(data) && Array.isArray(data.chains) ? data.chains.filter(isRecord) : [];
+    return chains.some((chain) => session === undefined || chain.session === session);
+  });
+  return isRecord(last?.data) && typeof last.data.before === "string" ? last.data.before : undefined;
 }

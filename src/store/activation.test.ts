@@ -22,3 +22,18 @@ test("several connections add a name once, and count all uses", async () => {
   expect(names).toHaveLength(9);
   expect(await stores[1]?.actionUse.read("o")).toEqual([{ action: "a", weight: 8, at: now() }]);
 });
+
+test("removes the lists to which nothing was added for long", async () => {
+  let at = now();
+  const store = await openSqliteStore(":memory:", { now: () => at });
+  onTestFinished(() => store.close());
+  await store.activation.put("old", ["a"]);
+  await store.activation.put("grown", ["a"]);
+  at = new Date("2026-03-01T00:00:00Z");
+  await store.activation.put("grown", ["b"]);
+
+  await store.activation.prune(new Date("2026-02-01T00:00:00Z"));
+
+  expect(await store.activation.read("old")).toEqual([]);
+  expect(await store.activation.read("grown")).toEqual(["a", "b"]);
+});

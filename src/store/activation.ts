@@ -37,7 +37,11 @@ const toActionUse = (row: SqlRow): ActionUse => ({
   at: new Date(String(row.at)),
 });
 
-export const createSqlActivationStore = (db: Sql, now: () => Date): ActivationStore => ({
+/** Lists of activated actions in SQL. `prune` removes the lists to which no name was added since then. */
+export const createSqlActivationStore = (
+  db: Sql,
+  now: () => Date,
+): ActivationStore & { prune(before: Date): Promise<void> } => ({
   async read(shelf) {
     const rows = await db.all(sql`select name from shelves where shelf = ${shelf} order by position`);
     return rows.map((row) => String(row.name));
@@ -56,5 +60,10 @@ export const createSqlActivationStore = (db: Sql, now: () => Date): ActivationSt
       const addedNames = new Set(added.map((row) => String(row.name)));
       return wanted.filter((name) => addedNames.has(name));
     });
+  },
+  async prune(before) {
+    await db.all(sql`
+      delete from shelves where shelf in (
+        select shelf from shelves group by shelf having max(put_at) < ${before.toISOString()})`);
   },
 });

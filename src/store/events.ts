@@ -1,8 +1,18 @@
-import type { NewEvent } from "../core/events.ts";
+import { type NewEvent, SYSTEM_SESSION } from "../core/events.ts";
 import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
-import type { EventQuery, EventStore, StoredEvent } from "../ledger/event-store.ts";
+import type { ChainHead, EventQuery, EventStore, PrunedChain, StoredEvent } from "../ledger/event-store.ts";
 import { CHAIN_START, hashLineText } from "../ledger/hash-chain.ts";
-import { joinQueries, matchTexts, type Sql, type SqlQuery, type SqlRow, sql, toStorableText, whereAll } from "./sql.ts";
+import {
+  createWriteTag,
+  joinQueries,
+  matchTexts,
+  type Sql,
+  type SqlQuery,
+  type SqlRow,
+  sql,
+  toStorableText,
+  whereAll,
+} from "./sql.ts";
 
 const DEFAULT_LIMIT = 1000;
 
@@ -21,9 +31,48 @@ export const createSqlEventStore = (db: Sql): EventStore => ({
   },
   async heads() {
     const rows = await db.all(sql`select session, seq, hash from chains order by session`);
-    return rows.map((row) => ({ session: String(row.session), seq: Number(row.seq), hash: String(row.hash) }));
+    return rows.map(toChainHead);
   },
+  async listHeld() {
+    const rows = await db.all(sql`
+      select session, min(at) as at from (
+        select session, at from events where call_id in (
+          select call_id from approvals
+          where state in ('pending', 'approved', 'executing') or (state in ('done', 'interrupted') and recorded = 0))
+        union all
+        select session, started_at from turns where state in ('running', 'suspended')
+      ) needed group by session`);
+    return new Map(rows.map((row) => [String(row.session), new Date(String(row.at))]));
+  },
+  prune: (upTo, toEvent) => db.transaction((tx) => pruneEvents(tx, upTo, toEvent)),
 });
+
+const toChainHead = (row: SqlRow): ChainHead => ({
+  session: String(row.session),
+  seq: Number(row.seq),
+  hash: String(row.hash),
+});
+
+async function pruneEvents(tx: Sql, ...[upTo, toEvent]: Parameters<EventStore["prune"]>): Promise<void> {
+  const chains: PrunedChain[] = [];
+  for (const chain of upTo) {
+    const { session, seq } = chain;
+    await tx.all(sql`delete from events where session = ${session} and seq <= ${seq}`);
+    // The record itself goes to the chain of the system.
+    const isWhole =
+      session !== SYSTEM_SESSION &&
+      (await createWriteTag(tx)`delete from chains where session = ${session} and seq = ${seq} returning session`);
+    chains.push({ ...chain, ...(isWhole ? { whole: true } : {}) });
+  }
+  if (upTo.some(({ session }) => session === SYSTEM_SESSION)) {
+    const rows = await tx.all(sql`
+      select e.session, e.seq - 1 as seq, e.prev as hash from chains c
+      join events e on e.session = c.session and e.seq = (select min(seq) from events where session = c.session)
+      where e.seq > 1`);
+    chains.push(...rows.map(toChainHead).filter((row) => !chains.some(({ session }) => session === row.session)));
+  }
+  await appendEvents(tx, [toEvent(chains)]);
+}
 
 /** Appends events within the caller's transaction. */
 export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promise<void> {

@@ -57,6 +57,22 @@ test("allows exactly the limit over all connections", async () => {
   );
 });
 
+test("removes the accounts of named turns that are long over, and no others", async () => {
+  const store = await openSqliteStore(":memory:", { now: () => new Date("2026-01-01T00:00:00Z") });
+  onTestFinished(() => store.close());
+  const holder = { id: "h", pid: 1, host: "here", leaseUntil: new Date("2026-01-02T00:00:00Z") };
+  const caller = { actor: "a", session: "s" };
+  await store.turns.add({ id: "open", tokenHash: "t", caller, memo: "", holder, at: new Date("2026-01-01T00:00:00Z") });
+  const over = 'turn:["s","over"]';
+  const kept = ['turn:["s","open"]', 'turn:["s",""]', 'session:"s"', 'tenant:"t"'];
+  await store.usage.charge([over, ...kept].map((key) => ({ key })));
+
+  await store.usage.prune(new Date("2025-12-31T00:00:00Z"));
+  expect((await store.usage.read([over, ...kept])).size).toBe(5);
+  await store.usage.prune(new Date("2026-02-01T00:00:00Z"));
+  expect([...(await store.usage.read([over, ...kept])).keys()].sort()).toEqual(kept.sort());
+});
+
 async function opened(path = ":memory:") {
   const store = await openSqliteStore(path, { now: () => new Date("2026-01-02T03:04:05Z") });
   onTestFinished(() => store.close());

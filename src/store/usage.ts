@@ -1,4 +1,4 @@
-import type { UsageStore } from "../policy/budget.ts";
+import { toAccountKey, type UsageStore } from "../policy/budget.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, sql } from "./sql.ts";
 
 /** The accounts of budgets in SQL. Reading leaves out accounts that were never charged. */
@@ -37,6 +37,14 @@ export const createSqlUsageStore = (db: Sql, now: () => Date): UsageStore => ({
         insert into usage (key, calls, ms, bytes, updated_at) values ${joinQueries(rows, ", ")}
         on conflict (key) do update
         set ms = usage.ms + excluded.ms, bytes = usage.bytes + excluded.bytes, updated_at = excluded.updated_at`);
+  },
+  async prune(before) {
+    const unfinished = await db.all(sql`select id, session from turns where state in ('running', 'suspended')`);
+    const needed = unfinished.map(({ session, id }) => toAccountKey("turn", [session, id]));
+    // The account of calls without a turn lasts as long as the session, and so do those of sessions and tenants.
+    await db.all(sql`
+        delete from usage where updated_at < ${before.toISOString()} and key like 'turn:%' and key not like '%,""]'
+          and key not in (${needed.length === 0 ? sql`''` : bindList(needed)})`);
   },
 });
 

@@ -10,7 +10,7 @@ import { type Environment, resolveReference } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
-import { canonicalJson } from "../core/json.ts";
+import { canonicalJson, omitUndefined } from "../core/json.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
@@ -156,6 +156,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       valueLimit: valueChars,
       surface: config.surface,
       routing: config.routing.rules,
+      ledger: omitUndefined({ keep: config.ledger.keep, archive: resolveArchivePath(loaded, env) }),
       tracer,
       redact: { names: config.ledger.redact, secrets: () => listSecrets(loaded.config) },
       onProblem,
@@ -228,6 +229,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
       ...[...stores, ...indexes].flatMap(listStoreFiles),
       ...stores.flatMap(listStatePaths),
+      ...[loaded, from].flatMap((each) => resolveArchivePath(each, env) ?? []),
     ];
     return [...new Set(paths)];
   }
@@ -276,6 +278,11 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
 export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
+export function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
+  const { archive } = config.ledger;
+  return archive && resolve(folder, resolveReference(archive, env, "ledger.archive"));
+}
+
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
@@ -291,7 +298,9 @@ function createFileProvider(loaded: LoadedConfig, env: Environment, protect: rea
   if (!enabled) return undefined;
   // In every folder: a configuration applies to every process that starts there.
   const names = [CONFIG_FILE, basename(loaded.path ?? CONFIG_FILE)];
-  const protectNames = [CONFIG_FILE, ...names.flatMap(listLeftoverPatterns)];
+  // A restored store leaves the former one beside it.
+  const formerStores = `${basename(resolveStorePath(loaded, env))}.*`;
+  const protectNames = [CONFIG_FILE, formerStores, ...names.flatMap(listLeftoverPatterns)];
   return fileProvider({ root: resolveFileRoot(loaded, env), readOnly, protect, protectNames });
 }
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import type { WorkspacePurpose } from "../../workspace/workspace.ts";
-import { type Arguments, type Context, inWorkspace, reportNotFound, type Work } from "../context.ts";
+import { type Arguments, type Context, findStorePath, inWorkspace, reportNotFound, type Work } from "../context.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import type { AnswerOptions } from "./approvals/answer.ts";
 
@@ -27,7 +27,7 @@ export function addApprovalsCommand(program: Command, context: Context): void {
     (...args: Args) =>
       reportNotFound(context, async () => {
         // Opening for calls would create a store.
-        const actual = purpose === "ledger" || (await hasStore(context)) ? purpose : "ledger";
+        const actual = purpose === "ledger" || existsSync(await findStorePath(context)) ? purpose : "ledger";
         return inWorkspace(context, actual, await load())(...args);
       });
 
@@ -106,12 +106,4 @@ export function addApprovalsCommand(program: Command, context: Context): void {
     .option("--expires <time>", "how long the link is valid: 30m, 8h; at most as long as the approval itself", "1h")
     .addHelpText(...examples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
     .action(run("ledger", loadLink));
-}
-
-async function hasStore({ io: { cwd, env }, globals }: Context): Promise<boolean> {
-  const { loadConfig } = await import("../../config/config-file.ts");
-  const { CALL_VARIABLES, compileCondition } = await import("../../core/expression.ts");
-  const { resolveStorePath } = await import("../../workspace/workspace.ts");
-  const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
-  return existsSync(resolveStorePath(await loadConfig(globals.config, { cwd, env, compileExpression }), env));
 }

@@ -5,6 +5,7 @@ import { formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
+import { readArchives } from "../../ledger/archive.ts";
 import type { ChainHead, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
@@ -12,6 +13,7 @@ import { printEventTable, printLaterEvents } from "../event-table.ts";
 import { createUsageError, exitCodes } from "../exit-codes.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { createFileReadError, createFileWriteError } from "../output-file.ts";
+import { runPrune } from "./events/prune.ts";
 
 type EventsOptions = Readonly<{ type?: string; action?: string; call?: string; limit: number; follow?: boolean }>;
 const POLL_MS = 200;
@@ -19,7 +21,7 @@ const POLL_MS = 200;
 export function addEventsCommand(program: Command, context: Context): void {
   const events = program
     .command("events")
-    .summary("show the ledger; `events verify` checks it")
+    .summary("show the ledger; `events verify` checks it, `events prune` removes old events")
     .description("Show the newest events of the ledger, in the order in which they were written.")
     .option("--type <type>", "only events of this type, or with this prefix, for example `call.`")
     .option("--action <name>", "only events about this action")
@@ -42,8 +44,28 @@ export function addEventsCommand(program: Command, context: Context): void {
     )
     .option("--against <file>", "also check that the chains contain these saved heads")
     .option("--save <file>", "write the chain heads to this file if the check succeeds")
-    .addHelpText(...examples("qm events verify", "qm events verify --against heads.json --save heads.json"))
+    .option("--archive <file...>", "also check these archives of removed events, oldest first")
+    .addHelpText(
+      ...examples(
+        "qm events verify",
+        "qm events verify --against heads.json --save heads.json",
+        "qm events verify --archive old.jsonl",
+      ),
+    )
     .action(inWorkspace(context, "ledger", runVerify));
+  events
+    .command("prune")
+    .summary("remove old events")
+    .description(
+      "Remove the events before a time, and record that in the ledger, so that `qm events verify` accepts it and still finds any other missing event. Events that open approvals and unfinished turns need stay. `ledger.keep` in the configuration does the same regularly.",
+    )
+    .requiredOption("--before <time>", "a date (2026-01-31), a time, or an age (90d)")
+    .option("--archive <file>", "append the removed events to this file first, one JSON object a line")
+    .option("--yes", "do not ask")
+    .addHelpText(
+      ...examples("qm events prune --before 90d --archive old.jsonl", "qm events prune --before 2026-01-31 --yes"),
+    )
+    .action(inWorkspace(context, "ledger", runPrune));
 }
 
 async function showEvents(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
@@ -98,15 +120,17 @@ async function findCallId(text: string, { quartermaster }: Workspace): Promise<s
   throw new QmError("invalid_arguments", `${found.length} call ids start with ${quoteName(text)}`, { details, hint });
 }
 
-type VerifyFlags = { readonly against?: string; readonly save?: string };
+type VerifyFlags = { readonly against?: string; readonly save?: string; readonly archive?: readonly string[] };
 
-async function runVerify(context: Context, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
+async function runVerify(context: Context, workspace: Workspace, flags: VerifyFlags): Promise<void> {
+  const { against, save, archive } = flags;
   const { io, out, globals } = context;
   const { session } = globals;
   const { storePath, quartermaster } = workspace;
   const { ledger } = quartermaster;
   const saved = against === undefined ? [] : await readHeads(resolve(io.cwd, against));
-  const report = await ledger.verify({ ...omitUndefined({ session }), against: saved });
+  const archived = archive && readArchives(archive.map((file) => resolve(io.cwd, file)));
+  const report = await ledger.verify({ ...omitUndefined({ session, archived }), against: saved });
   const { sessions, events, broken } = report;
   const isIntact = broken.length === 0;
   // A misspelt session must not pass for an intact one.
@@ -123,7 +147,8 @@ async function runVerify(context: Context, workspace: Workspace, { against, save
       throw createFileWriteError(save, thrown);
     });
   if (out.isJson) return out.json({ ok: isIntact, ...report });
-  const amount = `${formatCount(events, "event")} in ${formatCount(sessions, "session")}`;
+  const fromArchive = archive && ` and ${formatCount(report.archived ?? 0, "archived event")}`;
+  const amount = `${formatCount(events, "event")}${fromArchive ?? ""} in ${formatCount(sessions, "session")}`;
   if (!isIntact) {
     out.line(`${out.bad("broken")}: ${amount}, in ${storePath}`);
     out.line();

@@ -61,17 +61,19 @@ export async function querySessionOrTurn<T>(
   try {
     return await ask({ session: id });
   } catch (thrown) {
-    if (!isNotFound(thrown)) throw thrown;
+    if (!isNotFound(thrown) || wasPruned(thrown)) throw thrown;
   }
   try {
     return await ask(asTurn);
   } catch (thrown) {
-    if (!isNotFound(thrown)) throw thrown;
+    if (!isNotFound(thrown) || wasPruned(thrown)) throw thrown;
     throw new QmError("not_found", `the ledger has neither a session nor a turn ${JSON.stringify(id)}`, {
       hint: "`qm events` shows the sessions, `qm events --json` also the turns. --turn selects a turn, --session its session.",
     });
   }
 }
+
+const wasPruned = ({ details }: QmError): boolean => details?.pruned_before !== undefined;
 
 export async function loadPolicyFile({ io: { cwd, env } }: Context, file: string) {
   const { loadConfig } = await import("../../config/config-file.ts");

@@ -99,7 +99,10 @@ async function complete(cwd: string, words: readonly string[]): Promise<readonly
 
 test.each([
   [["li"], ["list"]],
-  [["events", ""], ["verify"]],
+  [
+    ["events", ""],
+    ["verify", "prune"],
+  ],
   [["events", "--fo"], ["--follow"]],
   [["invoke", "--ti"], ["--timeout"]],
   [["invoke", "--js"], ["--json"]],
@@ -133,7 +136,10 @@ test.each([
     ["help", "e"],
     ["explain", "events", "eval", "embeddings"],
   ],
-  [["help", "events", ""], ["verify"]],
+  [
+    ["help", "events", ""],
+    ["verify", "prune"],
+  ],
   [["help", "nope", ""], []],
   [["nonsense", ""], []],
   [["--config", ""], []],

@@ -1,17 +1,20 @@
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { DatabaseSync, type StatementSyncInstance } from "@photostructure/sqlite";
 import { Mutex, yieldToEventLoop } from "../../core/async.ts";
-import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { getOwn, isRecord } from "../../core/json.ts";
+import { QmError } from "../../core/errors.ts";
 import { LruMap } from "../../core/lru-map.ts";
 import { createPrivateFolder } from "../../files/safe-files.ts";
 import { type Sql, type SqlDialect, type SqlDriver, type SqlQuery, type SqlRow, type SqlValue, sql } from "../sql.ts";
+import { createCheckpointer } from "./sqlite-checkpoint.ts";
+import { isLockedError, toStoreError } from "./sqlite-errors.ts";
 
 export interface SqliteOptions {
   /** How long to wait for another writer of the file, in milliseconds. */
   readonly lockWaitMs?: number;
+  /** `false`: a file without a write-ahead log, for a copy that one process checks. Default: true. */
+  readonly wal?: boolean;
 }
 
 const dialect: SqlDialect = { name: "sqlite", identity: sql`integer primary key`, bytes: sql`blob` };
@@ -19,21 +22,26 @@ const LONGEST_PAUSE_MS = 50;
 const YIELD_AFTER_MS = 10;
 
 /** Opens or creates `path` or `:memory:`. A statement from outside waits for an open transaction. */
-export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOptions = {}): Promise<SqlDriver> {
+export async function openSqlite(
+  path: string,
+  { lockWaitMs = 10_000, wal = true }: SqliteOptions = {},
+): Promise<SqlDriver> {
   const connection = attempt(() => connectSqlite(path));
   /** How long statements have run since the last yield to the event loop. */
   let busyMs = 0;
   const outermost = openLevel(0, "the store is closed");
-  await retryWhileLocked(connection.prepareFile).catch((thrown) => {
+  await retryWhileLocked(() => connection.prepareFile(wal)).catch((thrown) => {
     connection.close();
     throw thrown;
   });
+  const checkpointer = wal && path !== ":memory:" ? createCheckpointer(path) : undefined;
   return {
     dialect,
     all: outermost.all,
     transaction: outermost.transaction,
     async close() {
       await outermost.end();
+      await checkpointer?.close(connection.checkpoint);
       attempt(connection.close);
     },
   };
@@ -102,7 +110,7 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
       try {
         return work();
       } catch (thrown) {
-        if (explainSqliteError(thrown) !== locked || performance.now() > deadline) throw toStoreError(path, thrown);
+        if (!isLockedError(thrown) || performance.now() > deadline) throw toStoreError(path, thrown);
       }
       await pause(longest * Math.random());
     }
@@ -129,13 +137,14 @@ function createSavepointSteps(depth: number): typeof outer {
 }
 
 const STATEMENT_LIMIT = 256;
+/** A commit moves the log into the file only if the checkpointer falls far behind: it would wait for the disk. */
+const AUTOCHECKPOINT_PAGES = 16_000;
 
 /** One open database file. Throws the errors of SQLite and of the file system. */
 function connectSqlite(path: string) {
   if (path !== ":memory:") {
     createPrivateFolder(dirname(path));
-    // SQLite would make the file readable for everyone. Its helper files get the mode of this one.
-    closeSync(openSync(path, "a", 0o600));
+    createPrivateFile(path);
   }
   const db = new DatabaseSync(path);
   db.exec("pragma busy_timeout = 5");
@@ -151,19 +160,33 @@ function connectSqlite(path: string) {
   }
 
   return {
-    /** Writes settings to the file. Can be retried if the file is locked. Rare checkpoints make appending cheaper. */
-    prepareFile: () =>
-      db.exec(
-        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 4000; pragma foreign_keys = on",
-      ),
+    /** Writes settings to the file. Can be retried if the file is locked. */
+    prepareFile: (wal: boolean) =>
+      db.exec(`
+        pragma journal_mode = ${wal ? "wal" : "delete"}; pragma synchronous = normal;
+        pragma wal_autocheckpoint = ${AUTOCHECKPOINT_PAGES}; pragma foreign_keys = on`),
     run: (query: SqlQuery): readonly SqlRow[] =>
       prepareStatement(query.parts.join("?")).all(...query.values.map(toBoundValue)),
     exec: (text: string) => void prepareStatement(text).run(),
     inTransaction: () => db.isTransaction,
+    /** Never throws: what stays in the log is read from there, by any later connection. */
+    checkpoint(mode: "passive" | "truncate"): { readonly isBusy: boolean } {
+      try {
+        return { isBusy: prepareStatement(`pragma wal_checkpoint(${mode})`).get()?.busy === 1 };
+      } catch {
+        return { isBusy: false };
+      }
+    },
     close() {
       if (db.isOpen) db.close();
     },
   };
+}
+
+/** SQLite would make the file readable for everyone. Its helper files get the mode of this one. */
+function createPrivateFile(path: string): void {
+  // An existing file is not opened: closing it would drop the locks of other connections of this process.
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) closeSync(openSync(path, "a", 0o600));
 }
 
 /** Refuses values that SQLite would change: it stores NaN as NULL, and text only up to its first NUL. */
@@ -176,74 +199,4 @@ function toBoundValue(value: SqlValue | undefined, at: number): string | number 
   if (!unfit) return value;
   const what = typeof value === "string" ? "text with a NUL character" : String(value);
   throw new QmError("internal", `value ${at + 1} of a statement is ${what}, which the store cannot hold`);
-}
-
-type Explanation = { readonly what: string; readonly hint: string };
-
-const locked: Explanation = {
-  what: "has been locked by another process for too long",
-  hint: "Find the process that holds it (fuser, lsof) and end it, or try again.",
-};
-const forbidden: Explanation = {
-  what: "cannot be opened for writing",
-  hint: "Make sure that this user can create the folder, or write to the folder and the file.",
-};
-const full: Explanation = {
-  what: "cannot grow: the disk is full",
-  hint: "Free some space and try again. Nothing was written.",
-};
-const belowFile: Explanation = {
-  what: "is below a path that is not a folder",
-  hint: "Give a path whose parents are folders.",
-};
-
-// Matched by message, because this driver loses the error code while rows are read. The messages are stable.
-const sqliteErrors: readonly (readonly [message: string, Explanation])[] = [
-  ["database is locked", locked],
-  ["table is locked", locked],
-  ["disk is full", full],
-  ["readonly database", forbidden],
-  ["access permission denied", forbidden],
-  ["unable to open database file", forbidden],
-  ["disk I/O error", { what: "cannot be read or written", hint: "The disk reports an error. See the system log." }],
-  [
-    "disk image is malformed",
-    { what: "is damaged", hint: "Restore it from a backup, or save what is left with `sqlite3 <file> .recover`." },
-  ],
-  [
-    "file is not a database",
-    { what: "is not a SQLite database", hint: "Give the path of a store, or of a file that does not exist yet." },
-  ],
-];
-
-const fileErrors: { readonly [code: string]: Explanation } = {
-  EACCES: forbidden,
-  EPERM: forbidden,
-  EROFS: forbidden,
-  ENOENT: forbidden,
-  EISDIR: { what: "is a folder", hint: "Give the path of a file." },
-  ENOTDIR: belowFile,
-  EEXIST: belowFile,
-  ENOSPC: full,
-};
-
-/** Explains an error of SQLite or the file system and how to fix it. */
-function toStoreError(path: string, thrown: unknown): QmError {
-  if (thrown instanceof QmError) return thrown;
-  const message = getErrorMessage(thrown);
-  if (message.includes("constraint failed")) return new QmError("conflict", message, { cause: thrown });
-  const known = explainSqliteError(thrown);
-  if (known === undefined) {
-    return new QmError("store_failed", `the store ${path} failed: ${message}`, { cause: thrown });
-  }
-  const { what, hint } = known;
-  const details = known === full ? { details: { full: true } } : {};
-  return new QmError("store_failed", `the store ${path} ${what}`, { cause: thrown, hint, ...details });
-}
-
-function explainSqliteError(thrown: unknown): Explanation | undefined {
-  if (!isRecord(thrown) || typeof thrown.code !== "string") return undefined;
-  if (thrown.code !== "ERR_SQLITE_ERROR") return getOwn(fileErrors, thrown.code);
-  const message = getErrorMessage(thrown);
-  return sqliteErrors.find(([text]) => message.includes(text))?.[1];
 }

@@ -1,0 +1,83 @@
+import { stat } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { resolve as resolvePath } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
+
+const CHECK_EVERY_MS = 1_000;
+const LOG_LIMIT_BYTES = 4 * 1024 * 1024;
+const CLOSE_TRIES = 10;
+const LONGEST_PAUSE_MS = 50;
+
+/** Moves the write-ahead log of a store into its file: in a thread when it has grown, and when the store is closed. */
+export function createCheckpointer(path: string) {
+  let worker: Worker | undefined;
+  let running: Promise<void> | undefined;
+  let finish = (): void => {};
+  const timer = setInterval(() => {
+    running ??= checkpointWhenLarge().finally(() => {
+      running = undefined;
+    });
+  }, CHECK_EVERY_MS).unref();
+
+  async function checkpointWhenLarge(): Promise<void> {
+    const { size } = await stat(`${path}-wal`).catch(() => ({ size: 0 }));
+    if (size > LOG_LIMIT_BYTES) await runInWorker();
+  }
+
+  function runInWorker(): Promise<void> {
+    worker ??= startWorker();
+    const current = worker;
+    return new Promise((resolve) => {
+      finish = resolve;
+      current.postMessage("checkpoint");
+    });
+  }
+
+  function startWorker(): Worker {
+    const sqlite = createRequire(import.meta.url).resolve("@photostructure/sqlite");
+    const started = new Worker(WORKER_SOURCE, { eval: true, workerData: { path: resolvePath(path), sqlite } });
+    started.unref();
+    // A failed checkpoint loses nothing. The next one gets a new thread.
+    const end = () => {
+      worker = undefined;
+      finish();
+    };
+    return started
+      .on("message", () => finish())
+      .on("error", end)
+      .on("exit", end);
+  }
+
+  return {
+    /** Leaves the log empty, unless other connections are busy with it: the last one to close empties it. */
+    async close(checkpoint: (mode: "passive" | "truncate") => { readonly isBusy: boolean }): Promise<void> {
+      clearInterval(timer);
+      // Otherwise a process with nothing else to do would end here.
+      worker?.ref();
+      await running;
+      await worker?.terminate();
+      for (let tries = 0; tries < CLOSE_TRIES; tries++) {
+        // The first one does not make others wait, and leaves little for the second.
+        checkpoint("passive");
+        if (!checkpoint("truncate").isBusy) return;
+        await pause(LONGEST_PAUSE_MS * Math.random());
+      }
+    },
+  };
+}
+
+// Text, because the command is one bundle and has no file for a thread. `exec` keeps no statement open, so `close` ends
+// the connection.
+const WORKER_SOURCE = `
+const { parentPort, workerData } = require("node:worker_threads");
+const { DatabaseSync } = require(workerData.sqlite);
+parentPort.on("message", () => {
+  const db = new DatabaseSync(workerData.path);
+  try {
+    db.exec("pragma busy_timeout = 100; pragma wal_checkpoint(passive); pragma wal_checkpoint(truncate)");
+  } finally {
+    db.close();
+  }
+  parentPort.postMessage("done");
+});`;
