@@ -137,9 +137,10 @@ export interface Action {
   readonly run: Handler;
 }
 
+/** The first sentence. Abbreviations do not end it. */
 export function summarizeAction({ description }: Pick<Action, "description">): string {
   const line = description.trim().split(/\n/, 1)[0] ?? "";
-  return clip(/^.*?[.!?](?=\s|$)/.exec(line)?.[0] ?? line, 200);
+  return clip(/^.*?(?<!\b(?:e\.g|i\.e|vs))[.!?](?=\s|$)/i.exec(line)?.[0] ?? line, 200);
 }
 
 const definitionHashes = new WeakMap<Action, string>();

@@ -8,7 +8,7 @@ import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { collectOption, createWholeNumberParser, examples } from "../option-parsers.ts";
 import { safeJson } from "../terminal-text.ts";
 
-type SearchFlags = Readonly<{ category?: readonly string[]; type?: SearchType; limit: number; full?: boolean }>;
+type SearchFlags = Readonly<{ category?: readonly string[]; type?: SearchType; limit?: number; full?: boolean }>;
 
 export function addSearchCommand(program: Command, context: Context): void {
   program
@@ -20,7 +20,7 @@ export function addSearchCommand(program: Command, context: Context): void {
     .argument("<query...>", "what the action should do, in a few words")
     .option("--category <name>", "only this category; may be repeated", collectOption)
     .addOption(new Option("--type <type>", "how to search").choices([...searchTypes]))
-    .option("--limit <n>", "show at most N", createWholeNumberParser(1), 8)
+    .option("--limit <n>", "show at most N (default: the best 5, without those far behind)", createWholeNumberParser(1))
     .option("--full", "show descriptions and input schemas")
     .addHelpText(
       ...examples(
@@ -35,7 +35,7 @@ export function addSearchCommand(program: Command, context: Context): void {
         // The compact form is cut to a model's budget. The table has its own width.
         const detail = full || !out.isJson ? "full" : "compact";
         const found = await quartermaster.search(
-          { query: words.join(" "), limit, detail, ...omitUndefined({ category, type }) },
+          { query: words.join(" "), detail, ...omitUndefined({ category, type, limit }) },
           toCallerOptions(globals),
           io.signal,
         );

@@ -344,8 +344,25 @@ describe("too weak matches", () => {
   test("an empty result lists every unknown word, also if a similar word exists", () => {
     const flight = action("travel__book_flight", "Books a flight.");
 
-    expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn", "on"]);
+    expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn"]);
     expect(find([flight, ...files], "zzz qqq lights www").unmatched).toEqual(["zzz", "qqq", "lights", "www"]);
+  });
+
+  test("leaves out stop words, and beside hits also numbers and vague words", () => {
+    expect(find(files, "please help me with the").unmatched).toEqual([]);
+    expect(find(files, "read two files without using 7 zeppelins").unmatched).toEqual(["zeppelins"]);
+    expect(find(files, "time").unmatched).toEqual(["time"]);
+  });
+
+  test("a faint match of one word is no hit", () => {
+    const long = "Converts items of a list. ".repeat(12);
+    const coerce = action("data__coerce", `${long}Marks a part that does not fit.`);
+    const others = ["trim", "pad", "fold"].map((entry) => action(`data__${entry}`, long));
+
+    expect(find([coerce, ...others], "book a flight to mars")).toEqual({
+      hits: [],
+      unmatched: ["book", "flight", "mars"],
+    });
   });
 
   test("one unknown word lowers the score a little", () => {
