@@ -3,6 +3,7 @@ import { summarizeAction } from "../../core/action.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { type SearchType, searchTypes } from "../../core/surface-choice.ts";
+import { formatSignature } from "../../surface/search-results.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { collectOption, createWholeNumberParser, examples } from "../option-parsers.ts";
@@ -32,7 +33,7 @@ export function addSearchCommand(program: Command, context: Context): void {
     .action((words: readonly string[], { category, type, limit, full = false }: SearchFlags) =>
       withWorkspace(context, "looking", async ({ quartermaster }) => {
         const { io, out, globals } = context;
-        // The compact form is cut to a model's budget. The table has its own width.
+        // The compact form is cut to a model's budget.
         const detail = full || !out.isJson ? "full" : "compact";
         const found = await quartermaster.search(
           { query: words.join(" "), detail, ...omitUndefined({ category, type, limit }) },
@@ -65,7 +66,7 @@ export function addHintsCommand(program: Command, context: Context): void {
 
 function showFound({ out }: Context, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
   if (items.length === 0) out.line("No action matches.");
-  else out.table(["action", "score", "what it does"], items.map(toRow));
+  for (const item of items) out.line(...formatFound(item));
   for (const { qualified_name, input_schema } of full ? items : []) {
     out.line("", `Input schema of ${qualified_name}:`, safeJson(input_schema, 2));
   }
@@ -77,7 +78,15 @@ function showFound({ out }: Context, { items, unmatched = [], hint }: FoundActio
   for (const note of notes) out.line(out.dim(escapeUnsafe(note)));
 }
 
-function toRow({ qualified_name, score, description = "", state }: FoundAction) {
+/** Nothing is cut: without its arguments an action cannot be called. */
+function formatFound({
+  qualified_name: name,
+  score,
+  description = "",
+  input_schema: inputSchema = {},
+  state,
+}: FoundAction) {
   const prefix = state === undefined ? "" : `(${state.replaceAll("_", " ")}) `;
-  return [qualified_name, score.toFixed(2), `${prefix}${summarizeAction({ description })}`];
+  const summary = toOneLine(summarizeAction({ description }));
+  return [`${score.toFixed(2)}  ${name}${formatSignature({ inputSchema }, 0)}`, `      ${prefix}${summary}`];
 }
