@@ -133,6 +133,14 @@ test("gives an answer with more hits proportionately more tokens", () => {
   expect(countTokens(text)).toBeLessThanOrEqual(1600);
 });
 
+test("does not end the first sentence at an abbreviation", () => {
+  const { items } = formatHits([
+    hit(action("run", { description: "Run a statement, e.g. SELECT, on a table. More." })),
+  ]);
+
+  expect(items[0]?.summary).toBe("Run a statement, e.g. SELECT, on a table.");
+});
+
 test("cuts a long first sentence at a word", () => {
   const long =
     "Moves every message of a mailbox that is older than a given date into another mailbox, keeping flags and labels.";

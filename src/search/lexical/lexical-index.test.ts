@@ -354,15 +354,17 @@ describe("too weak matches", () => {
     expect(find(files, "time").unmatched).toEqual(["time"]);
   });
 
-  test("a faint match of one word is no hit", () => {
-    const long = "Converts items of a list. ".repeat(12);
-    const coerce = action("data__coerce", `${long}Marks a part that does not fit.`);
-    const others = ["trim", "pad", "fold"].map((entry) => action(`data__${entry}`, long));
+  test("a faint match of similar words in a long text is no hit", () => {
+    const coerce = action("data__coerce", `${"Converts items of a list. ".repeat(30)}Marks what to schedule.`);
+    const others = ["trim", "pad", "fold", "cut", "wrap"].map((entry) =>
+      action(`data__${entry}`, `Can ${entry} a text.`),
+    );
 
     expect(find([coerce, ...others], "book a flight to mars")).toEqual({
       hits: [],
       unmatched: ["book", "flight", "mars"],
     });
+    expect(names([coerce, ...others], "schedule marks zeppelin")).toEqual([coerce.name]);
   });
 
   test("one unknown word lowers the score a little", () => {
