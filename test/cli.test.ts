@@ -136,10 +136,36 @@ describe("list", () => {
     const cwd = await testWorkspace();
 
     const filtered = await qm(cwd, ["list", "--filter", "zzz"]);
+    const none = await qm(cwd, ["list", "note"]);
     const empty = await qm(cwd, ["list", "--actor", "nobody"]);
 
     expect(filtered.out).toMatch(/^No action matches\.\n.*Try a shorter filter/);
+    expect(none).toMatchObject({ code: 0, out: expect.stringMatching(/^No action matches\.\nnote has no action/) });
     expect(empty.out).toMatch(/^No action matches\.\n.*qm doctor.*qm explain/);
+  });
+
+  test("tells the new name of a renamed category", async () => {
+    const cwd = await testWorkspace();
+
+    const renamed = await qm(cwd, ["list", "fs"]);
+    const unknown = await qm(cwd, ["list", "zzz"]);
+
+    expect(renamed.code).toBe(4);
+    expect(renamed.err).toContain("fs is now file");
+    expect(unknown.err).toContain("`qm list` without a category");
+  });
+});
+
+describe("search", () => {
+  test("shows the first sentence and the required arguments of each hit, uncut", async () => {
+    const cwd = await testWorkspace();
+
+    const { out } = await qm(cwd, ["search", "read", "a", "text", "file"], { columns: 40 });
+
+    expect(out).toMatch(
+      /^\d\.\d\d {2}file__read\(path: string, \+\d\)\n {6}Read a text file, whole or some of its lines\.\n/,
+    );
+    expect(out.split("\n").filter((line) => /^\d/.test(line)).length).toBeLessThanOrEqual(5);
   });
 });
 

@@ -581,13 +581,13 @@ describe("tool_search", () => {
     const many = Array.from({ length: 30 }, (_, at) => make(`post__send_${at}`));
 
     expect(await found({ query: "send", limit: 50 }, many)).toHaveLength(20);
-    expect(await found({ query: "send" }, many)).toHaveLength(8);
+    expect(await found({ query: "send" }, many)).toHaveLength(5);
     expect(await search({ query: "zebra" })).toMatchObject({
       data: { tools: [], unmatched: ["zebra"], hint: "Nothing fits. Say it in other words." },
     });
   });
 
-  test("answers with at most 250 tokens, and both tools have at most 250", async () => {
+  test("answers with at most 400 tokens, and both tools have at most 250", async () => {
     const wordy = Array.from({ length: 12 }, (_, at) =>
       make(`post__send_registered_letter_${at}`, {
         description: `Sends a registered letter of kind ${at}, with everything that belongs to it, ${"and more ".repeat(40)}.`,
@@ -605,8 +605,8 @@ describe("tool_search", () => {
 
     const { text } = await surface.call("tool_search", { query: "registered letter" });
 
-    expect(text.split("\n")).toHaveLength(8);
-    expect(count(text)).toBeLessThanOrEqual(250);
+    expect(text.split("\n")).toHaveLength(5);
+    expect(count(text)).toBeLessThanOrEqual(400);
     expect(count(JSON.stringify(toAnthropicTools(surface)))).toBeLessThanOrEqual(250);
   });
 });

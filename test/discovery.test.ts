@@ -127,7 +127,7 @@ describe("search_actions", () => {
     expect(qm.describe("mail__send").metadata).not.toHaveProperty("state");
   });
 
-  test("answers with at most 250 tokens for many long descriptions", async () => {
+  test("answers with at most 400 tokens for many long descriptions", async () => {
     const many = Array.from({ length: 200 }, (_, i) =>
       make(
         `mcp__enterprise_github_server_${i}__create_or_update_repository_file`,
@@ -141,8 +141,9 @@ describe("search_actions", () => {
       query: "update a file in a repository, please, frobnicate",
     });
 
-    expect((data as { items: unknown[] }).items.length).toBeGreaterThan(3);
-    expect(countTokens(text)).toBeLessThanOrEqual(250);
+    expect((data as { items: unknown[] }).items.length).toBeGreaterThan(1);
+    expect(text).toMatch(/parameter_0: string, .*parameter_11: string/);
+    expect(countTokens(text)).toBeLessThanOrEqual(400);
   });
 
   test.each([
@@ -189,7 +190,7 @@ describe("untrusted text", () => {
     ["tag characters", "\u{E0041}".repeat(200)],
     ["random letters", "xkqzvbnm ".repeat(40)],
     ["mathematical letters", "𝕊𝕖𝕟𝕕 ".repeat(40)],
-  ])("stays within 250 tokens: %s", async (_what, words) => {
+  ])("stays within 400 tokens: %s", async (_what, words) => {
     const many = Array.from({ length: 30 }, (_, i) =>
       make(`mail__send_${i}_${"qxzvbk".repeat(6)}`, `Send mail ${words}`),
     );
@@ -197,7 +198,7 @@ describe("untrusted text", () => {
 
     const { text } = await surface.call("search_actions", { query: `send mail ${words}` });
 
-    expect(countTokens(text)).toBeLessThanOrEqual(250);
+    expect(countTokens(text)).toBeLessThanOrEqual(400);
   });
 
   test("returns at most 20 hits, even if programs may get more", async () => {

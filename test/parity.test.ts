@@ -1,9 +1,16 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { createQuartermaster, defineAction, defineResource, fileProvider, type Quartermaster } from "../src/index.ts";
+import {
+  createQuartermaster,
+  defineAction,
+  defineResource,
+  fileProvider,
+  type Quartermaster,
+  type Surface,
+} from "../src/index.ts";
 import { createMinimalExample } from "../src/invoke/argument-repair.ts";
 import { countToolTokens, loadTokenCounter } from "../src/surface/open-surface.ts";
 import { universalTools } from "../src/surface/universal/universal-surface.ts";
@@ -135,6 +142,71 @@ test("a provider adds its whole category, and withdrawing it removes the categor
   await qm.close();
 });
 
+/** The choices of `category` in the wrappers. */
+const listChoices = ({ tools }: Surface) =>
+  tools.flatMap(({ inputSchema }) => {
+    const { category } = inputSchema.properties as Record<string, { items?: { enum?: unknown } } | undefined>;
+    return category === undefined ? [] : [category.items?.enum];
+  });
+
+describe("the choice of categories", () => {
+  const open = async (categories: readonly string[]) => {
+    const providers = categories.map((category) => {
+      const action = defineAction(category, {
+        entry: "x",
+        description: "X.",
+        effect: "read",
+        input: z.object({}),
+        run: () => 0,
+      });
+      return { category, capability: "test", list: () => [action] };
+    });
+    const qm = await createQuartermaster({ providers });
+    onTestFinished(() => qm.close());
+    return qm;
+  };
+
+  test("has only what the caller sees, sorted, and the same array until that changes", async () => {
+    const qm = await open(["zoo", "bank", "payroll"]);
+    qm.usePolicy({
+      actors: [
+        { name: "default", tools: ["*"] },
+        { name: "guest", tools: ["zoo__*", "bank__*"] },
+      ],
+    });
+    const surface = await qm.surface({ actor: "guest", session: "s" });
+    const before = surface.tools;
+
+    expect(listChoices(surface)).toEqual([
+      ["bank", "zoo"],
+      ["bank", "zoo"],
+    ]);
+    await surface.call("list_actions", {});
+    expect(surface.tools).toBe(before);
+    expect(JSON.stringify((await qm.surface({ actor: "guest", session: "t" })).tools)).toBe(JSON.stringify(before));
+
+    qm.usePolicy({ actors: [{ name: "guest", tools: ["zoo__*"] }] });
+    expect(listChoices(surface)).toEqual([["zoo"], ["zoo"]]);
+    expect(await surface.call("list_actions", { category: ["payroll"] })).toMatchObject({
+      data: { code: "unknown_category", valid: ["zoo"] },
+    });
+  });
+
+  test.each([1, 8, 14, 15, 40])("with %s categories leaves the wrappers within 400 tokens", async (amount) => {
+    const words = ["mail", "calendar", "memory_operation", "agent.peer", "rag_corpus", "crm", "web", "exec"];
+    const names = Array.from(
+      { length: amount },
+      (_, at) => `${words[at % words.length]}${at < words.length ? "" : at}`,
+    );
+    const { tools } = await (await open(names)).surface();
+    const count = await loadTokenCounter();
+
+    expect(tools.reduce((sum, tool) => sum + countToolTokens(tool, count), 0)).toBeLessThanOrEqual(400);
+    if (amount === 1) expect(JSON.stringify(tools)).toContain('"enum":["mail"]');
+    if (amount === 40) expect(tools).toEqual(universalTools);
+  });
+});
+
 describe("the universal surface", async () => {
   const qm = await world();
   afterAll(() => qm.close());
@@ -148,10 +220,15 @@ describe("the universal surface", async () => {
     expect(total).toBeLessThanOrEqual(400);
   });
 
-  test("has the same tool list for every catalog", async () => {
+  test("differs between catalogs only in the categories it lists", async () => {
     const empty = await createQuartermaster();
+    const { tools } = await empty.surface();
 
-    expect(JSON.stringify((await empty.surface()).tools)).toBe(JSON.stringify(surface.tools));
+    expect(tools).toEqual(universalTools);
+    expect(listChoices(surface)).toEqual([qm.categories(), qm.categories()]);
+    expect(JSON.stringify(surface.tools).replaceAll(`,"enum":${JSON.stringify(qm.categories())}`, "")).toBe(
+      JSON.stringify(tools),
+    );
     await empty.close();
   });
 
@@ -204,9 +281,15 @@ describe("the universal surface", async () => {
       { code: "unknown_category", valid: ["file", "rag_corpus", "rag_operation", "tool"] },
     ],
     [
+      "an empty built-in category",
+      { category: ["mcp"] },
+      { total: 0, items: [], hint: expect.stringContaining("mcp") },
+    ],
+    ["a category of notes", { category: ["note"] }, { total: 0, items: [] }],
+    [
       "a renamed category",
       { category: ["filesystem"] },
-      { code: "unknown_category", renamed: { filesystem: "file" }, hint: "Use file instead of filesystem." },
+      { code: "unknown_category", renamed: { filesystem: "file" }, hint: "filesystem is now file; use that name." },
     ],
     [
       "a renamed category that does not exist here",

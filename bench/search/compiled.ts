@@ -6,6 +6,6 @@ export type Lexical = Index & Order;
 
 /** The search by words. It is not part of the public API, so it is imported from its own file. */
 export async function compiledLexical(): Promise<{ readonly lexical: Lexical; remove(): void }> {
-  const { modules, remove } = await builtModules<[Index, Order]>("search/lexical/index.js", "search/hit.js");
+  const { modules, remove } = await builtModules<[Index, Order]>("search/lexical/lexical-index.js", "search/hits.js");
   return { lexical: { ...modules[0], ...modules[1] }, remove };
 }

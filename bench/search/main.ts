@@ -1,13 +1,14 @@
 import { loadavg } from "node:os";
 import { benchOptions } from "../options.ts";
 import { printed, type Table } from "../table.ts";
+import { benchAnswers } from "./answers.ts";
 import { compiledLexical } from "./compiled.ts";
 import { dataFolder, readData } from "./data.ts";
 import { benchQuality } from "./quality.ts";
 import { rankers } from "./rankers.ts";
 import { benchSpeed } from "./speed.ts";
 
-const { only, quick, json } = benchOptions(["quality", "speed"]);
+const { only, quick, json } = benchOptions(["answers", "quality", "speed"]);
 
 const notes: string[] = [];
 const say = (line: string): void => {
@@ -28,10 +29,12 @@ try {
     say(
       `no quality figures: ${dataFolder} has no sets/<name>/{tools,queries}.jsonl.gz (set QM_BENCH_DATA to another folder)`,
     );
-  } else if (only !== "speed") {
-    show(await benchQuality(data, await rankers(lexical, say), { quick }));
+  } else {
+    if (only === undefined || only === "answers") show(await benchAnswers(data));
+    if (only === undefined || only === "quality")
+      show(await benchQuality(data, await rankers(lexical, say), { quick }));
   }
-  if (only !== "quality") show(benchSpeed(lexical, data, { quick }));
+  if (only === undefined || only === "speed") show(benchSpeed(lexical, data, { quick }));
 } finally {
   remove();
 }

@@ -8,6 +8,7 @@ import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
+import { INFOSPACE } from "../infospace/resource-access.ts";
 import { type Directory, renderDirectory, renderHints } from "../search/directory.ts";
 import type { ChosenEmbedder } from "../search/embedders/embedder.ts";
 import type { Hit, Searchable } from "../search/hits.ts";
@@ -77,6 +78,7 @@ export async function openDiscovery(options: {
   const search = createCatalogSearch({
     maxResults,
     preferredNamespaces,
+    notesCategory: INFOSPACE,
     semantic,
     ...(unavailable && { withoutMeaning: "the embedder cannot be used." }),
     onPrepared(count) {

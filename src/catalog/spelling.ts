@@ -23,6 +23,11 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
   files: "file",
 };
 
+/** The categories of the product. They are public, so that an empty one is not unknown, whether hidden or unused. */
+export const builtInCategories: ReadonlySet<string> = new Set(
+  "approval collection file infospace mcp note tool".split(" "),
+);
+
 /** Prefixes that some models put before a tool's name. */
 const namespacePrefixes: readonly string[] = ["default_api.", "functions.", "tools.", "action:", "qm."];
 export type SpellingIndex = ReturnType<typeof createSpellingIndex>;

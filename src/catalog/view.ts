@@ -37,6 +37,12 @@ export function createView(
     return group;
   };
 
+  /** Stops at the first visible action: tool lists ask for all categories. */
+  function hasVisible(category: string, all: readonly Action[]): boolean {
+    const group = groups.get(category);
+    return group === undefined ? all.some(sees) : group.length > 0;
+  }
+
   function isServing(serves: NonNullable<Action["serves"]>): boolean {
     let answer = served.get(serves);
     if (answer === undefined) {
@@ -62,7 +68,7 @@ export function createView(
       all ??= snapshot.actions.filter(sees);
       return all;
     },
-    categories: () => [...snapshot.byCategory.keys()].filter((category) => inCategory(category).length > 0).sort(),
+    categories: () => [...snapshot.byCategory].flatMap(([name, all]) => (hasVisible(name, all) ? [name] : [])).sort(),
     inCategory,
     pending: (categories = []) =>
       snapshot.pending.filter(({ prefix }) => {

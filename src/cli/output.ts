@@ -101,7 +101,7 @@ function formatExample({ action, example }: Problem): readonly string[] {
 }
 
 /** The hints of some codes tell a model which tool to call. At a terminal the next step is a command. */
-function suggestNextStep({ code, hint, action, call_id }: Problem): readonly string[] {
+function suggestNextStep({ code, hint, action, call_id, renamed }: Problem): readonly string[] {
   const name = typeof action === "string" ? quoteShellWord(action) : "<action>";
   const isNamed = typeof action === "string";
   // The ledger also has rules about arguments, which `qm explain` cannot judge.
@@ -109,7 +109,7 @@ function suggestNextStep({ code, hint, action, call_id }: Problem): readonly str
     typeof call_id === "string" ? `events --call ${quoteShellWord(call_id)}` : isNamed ? `explain ${name}` : undefined;
   const steps: { readonly [Code in ErrorCode]?: string | undefined } = {
     unknown_action: "`qm list` shows the names; `qm explain <action>` shows why one is hidden.",
-    unknown_category: "`qm list` without a category shows everything.",
+    unknown_category: isRecord(renamed) ? hint : "`qm list` without a category shows everything.",
     invalid_arguments: isNamed ? `\`qm describe ${name}\` shows every argument.` : undefined,
     denied: audit === undefined ? undefined : `It was not run. \`qm ${audit}\` shows which rule denied it.`,
     budget_exceeded: "It was not run. Raise policy.budgets, or use another --session.",

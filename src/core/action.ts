@@ -154,9 +154,10 @@ export const getActionOrigin = ({ source, world, site, canonical }: Action): Act
   type: canonical === undefined ? "operation" : "resource",
 });
 
+/** The first sentence. Abbreviations do not end it. */
 export function summarizeAction({ description }: Pick<Action, "description">): string {
   const line = description.trim().split(/\n/, 1)[0] ?? "";
-  return clip(/^.*?[.!?](?=\s|$)/.exec(line)?.[0] ?? line, 200);
+  return clip(/^.*?(?<!\b(?:e\.g|i\.e|vs))[.!?](?=\s|$)/i.exec(line)?.[0] ?? line, 200);
 }
 
 const definitionHashes = new WeakMap<Action, string>();

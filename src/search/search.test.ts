@@ -103,11 +103,27 @@ describe("a search", () => {
     const found = (limit?: number, maxResults = 20) =>
       search({ maxResults })(viewOf(), { query: "write note", ...(limit === undefined ? {} : { limit }) });
 
-    expect((await found()).hits).toHaveLength(8);
+    expect((await found()).hits).toHaveLength(5);
     expect((await found(3)).hits).toHaveLength(3);
     expect((await found(100)).hits).toHaveLength(20);
     expect((await found(100, 5)).hits).toHaveLength(5);
     expect((await found(0)).hits).toHaveLength(1);
+  });
+
+  test("leaves out hits far below the first, unless a limit is given", async () => {
+    const query = "send mail to the team";
+    const mixed = [
+      action("mail__send", "Send a mail to one person or to a team."),
+      action(
+        "chat__post",
+        "Post to a channel. Its link can be part of an email or a report that others write by hand.",
+      ),
+    ];
+    const asked = await search()(viewOf(mixed), { query, limit: 5 });
+    const found = await search()(viewOf(mixed), { query });
+
+    expect(names(asked)).toEqual(["mail__send", "chat__post"]);
+    expect(names(found)).toEqual(["mail__send"]);
   });
 
   test("with an empty query finds nothing", async () => {

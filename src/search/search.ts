@@ -11,6 +11,7 @@ export interface CatalogSearchRequest {
   readonly query: string;
   /** Default: `hybrid` if an embedder is configured, else `fts`. */
   readonly type?: SearchType;
+  /** Default: five, without those that score far below the first. */
   readonly limit?: number;
   readonly accepts?: (action: Action) => boolean;
 }
@@ -31,6 +32,8 @@ export interface CatalogSearchOptions {
   readonly maxResults: number;
   /** Namespaces whose actions come first among equal scores. */
   readonly preferredNamespaces: readonly string[];
+  /** The category of the actions on notes and collections. */
+  readonly notesCategory?: string;
   readonly semantic?: SemanticIndex | undefined;
   /** Why there is no search by meaning. */
   readonly withoutMeaning?: string;
@@ -47,14 +50,21 @@ export type CatalogSearch = (
 type FullRequest = CatalogSearchRequest & { readonly type: SearchType; readonly limit: number };
 type Found = Omit<CatalogSearchResult, "requested" | "elsewhere">;
 
-const DEFAULT_LIMIT = 8;
-/** Lists to fuse are longer than the result: a middling hit in both lists may be the best overall. */
-const FUSED_FROM = 50;
+export const DEFAULT_HITS = 5;
+/** Without a limit, hits below this share of the best score are left out. */
+const FAR_BELOW = 0.25;
+const HANDLE = /\b(?:note|collection)__\d|\$from\b/i;
+const NOTE_WORD = /\b(?:notes?|collections?|handles?|infospace)\b/i;
+/** How much actions on notes count: their verbs are common, and without a note in the query another tool is meant. */
+const weighNoteActions = (query: string): number => (HANDLE.test(query) ? 2 : NOTE_WORD.test(query) ? 1 : 1 / 3);
+const BELOW_EXACT = 0.99;
+/** Lists to fuse or to weigh are longer than the result: a middling hit may be the best in the end. */
+const RANKED_FROM = 50;
 const UNMATCHED_LIMIT = 10;
 const WORD_LIMIT = 40;
 
 export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearch {
-  const { maxResults, preferredNamespaces, semantic, onPrepared } = options;
+  const { maxResults, preferredNamespaces, notesCategory, semantic, onPrepared } = options;
   const { withoutMeaning = "no embedder is configured." } = options;
   const order = createHitOrder(preferredNamespaces);
   let current: { readonly snapshot: unknown; readonly index: Promise<LexicalIndex> } | undefined;
@@ -73,11 +83,26 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     return index;
   }
 
+  /** Weighs the actions on notes. An exact name keeps its score. */
+  function pickBest(hits: readonly Hit[], { query, limit }: FullRequest): readonly Hit[] {
+    const weight = weighNoteActions(query);
+    const weighed = hits.map(({ action, score }) => {
+      const isWeighed = action.category === notesCategory && score < 1;
+      return { action, score: isWeighed ? Math.min(weight * score, BELOW_EXACT) : score };
+    });
+    return weighed.sort(order).slice(0, limit);
+  }
+
   async function attempt(view: Searchable, request: FullRequest, signal?: AbortSignal): Promise<Found> {
     const { query, type, limit, accepts } = request;
     const how = { limit, order, accepts };
-    const byWords = async (count = limit) => (await getIndex(view)).search(query, view, { ...how, limit: count });
-    const onlyByWords = async (note: string) => ({ ...(await byWords()), effective: "fts" as const, note });
+    const count = Math.max(limit, RANKED_FROM);
+    const rankByWords = async () => (await getIndex(view)).search(query, view, { ...how, limit: count });
+    const byWords = async () => {
+      const { hits, unmatched } = await rankByWords();
+      return { hits: pickBest(hits, request), unmatched, effective: "fts" as const };
+    };
+    const onlyByWords = async (note: string) => ({ ...(await byWords()), note });
     switch (type) {
       case "exact":
         return { hits: searchExact(query, view, how), effective: "exact", unmatched: [] };
@@ -88,17 +113,18 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         return omitUndefined({ hits: found.hits, effective: "regex", unmatched: [], note });
       }
       case "fts":
-        return { ...(await byWords()), effective: "fts" };
+        return byWords();
       case "semantic":
       case "hybrid": {
-        const count = Math.max(limit, FUSED_FROM);
         const byMeaning = await semantic?.search(query, view, { ...how, signal, limit: count });
         if (byMeaning === undefined || "unavailable" in byMeaning) {
           return onlyByWords(`Searched by words only: ${byMeaning?.unavailable ?? withoutMeaning}`);
         }
-        if (type === "semantic") return { hits: byMeaning.hits.slice(0, limit), effective: "semantic", unmatched: [] };
-        const { hits, unmatched } = await byWords(count);
-        return { hits: fuseHits([hits, byMeaning.hits], { limit, order }), effective: "hybrid", unmatched };
+        if (type === "semantic")
+          return { hits: pickBest(byMeaning.hits, request), effective: "semantic", unmatched: [] };
+        const { hits, unmatched } = await rankByWords();
+        const fused = fuseHits([hits, byMeaning.hits], { limit: count, order });
+        return { hits: pickBest(fused, request), effective: "hybrid", unmatched };
       }
     }
   }
@@ -108,12 +134,14 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     const requested = type ?? (semantic === undefined ? "fts" : "hybrid");
     // A selection by name needs no search by meaning, and no request to the endpoint.
     const chosen = isSelection(query) ? "fts" : requested;
-    const limit = Math.max(1, Math.min(Math.trunc(maxHits ?? DEFAULT_LIMIT), maxResults));
+    const limit = Math.max(1, Math.min(Math.trunc(maxHits ?? DEFAULT_HITS), maxResults));
     if (query === "") return { hits: [], requested, effective: requested, unmatched: [] };
     const request = { query, type: chosen, limit };
     const found = await attempt(view, accepts === undefined ? request : { ...request, accepts }, signal);
     const unmatched = found.unmatched.slice(0, UNMATCHED_LIMIT).map((word) => clip(word, WORD_LIMIT));
-    const result = { ...found, requested, unmatched };
+    const least = maxHits === undefined ? FAR_BELOW * (found.hits[0]?.score ?? 0) : 0;
+    const hits = found.hits.filter(({ score }) => score >= least);
+    const result = { ...found, hits, requested, unmatched };
     if (found.hits.length > 0 || accepts === undefined) return result;
     const { hits: elsewhere } = await attempt(view, request, signal);
     return elsewhere.length === 0 ? result : { ...result, elsewhere };

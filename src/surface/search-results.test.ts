@@ -76,24 +76,83 @@ test.each([
         description: Array.from({ length: 30 }, (_, w) => WORDS[(w * 7 + i) % WORDS.length]).join(" "),
       }),
   ],
-])("a default answer of %s actions has at most 250 tokens", (_what, make) => {
-  const hits = Array.from({ length: 8 }, (_, i) => hit(make(i)));
+])("a default answer of %s actions has at most 400 tokens and keeps what it shows whole", (_what, make) => {
+  const hits = Array.from({ length: 5 }, (_, i) => hit(make(i)));
   const { text, items } = formatHits(hits, ["Nothing available has: frobnicate, zyx"]);
 
-  expect(countTokens(text)).toBeLessThanOrEqual(250);
-  expect(items.length).toBeGreaterThan(0);
+  expect(countTokens(text)).toBeLessThanOrEqual(400);
   expect(text).toContain("frobnicate");
+  expect(items.length).toBeGreaterThan(0);
+  for (const { summary } of items) expect(summary.length).toBeGreaterThan(60);
+  if (items.length < 5) expect(text).toContain(`+${5 - items.length} more`);
 });
 
-test("shortens lines before it leaves out and counts hits", () => {
-  const wordy = Array.from({ length: 8 }, (_, i) =>
-    hit(action(`e${i}`, { description: "Sends the message ".repeat(10) })),
-  );
-  const long = Array.from({ length: 8 }, (_, i) => hit(action(`${"enterprise_".repeat(15)}${i}`)));
+const wide = (required: number, optional: number) => {
+  const texts = (count: number, name: string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`${name}_${at}`, { type: "string" }]));
+  const needed = texts(required, "needed");
+  return {
+    input: { type: "object", properties: { ...texts(optional, "extra"), ...needed }, required: Object.keys(needed) },
+  } as const;
+};
 
-  expect(formatHits(wordy).items).toHaveLength(8);
-  expect(formatHits(long).items.length).toBeLessThan(8);
-  expect(formatHits(long).text).toContain(`+${8 - formatHits(long).items.length} more`);
+test("shows every required parameter, and counts the optional ones without room", () => {
+  const hits = Array.from({ length: 5 }, (_, i) => hit(action(`e${i}`, wide(6, 30))));
+  const { items, text } = formatHits(hits);
+
+  expect(countTokens(text)).toBeLessThanOrEqual(400);
+  for (const { signature } of items) {
+    expect(signature.match(/needed_\d: string/g)).toHaveLength(6);
+    expect(signature).toContain("+30");
+  }
+});
+
+test("leaves out the last hits before it shortens one", () => {
+  const { items, text } = formatHits(Array.from({ length: 5 }, (_, i) => hit(action(`e${i}`, wide(15, 0)))));
+
+  expect(items.length).toBeGreaterThan(1);
+  expect(items.length).toBeLessThan(5);
+  expect(text).toContain(`\n+${5 - items.length} more`);
+  for (const { signature } of items) expect(signature.match(/needed_\d+: string/g)).toHaveLength(15);
+});
+
+test("shortens a single hit with too many required parameters", () => {
+  const { items, text } = formatHits([hit(action("huge", wide(200, 5)))]);
+
+  expect(countTokens(text)).toBeLessThanOrEqual(400);
+  expect(items[0]?.signature).toMatch(/^\(needed_0: string, .*, \+\d+\)$/);
+  expect(text).toContain("Creates an event");
+});
+
+test("gives an answer with more hits proportionately more tokens", () => {
+  const hits = Array.from({ length: 20 }, (_, i) => hit(action(`e${i}`, wide(4, 9))));
+  const { items, text } = formatHits(hits);
+
+  expect(items).toHaveLength(20);
+  expect(countTokens(text)).toBeGreaterThan(400);
+  expect(countTokens(text)).toBeLessThanOrEqual(1600);
+});
+
+test("does not end the first sentence at an abbreviation", () => {
+  const { items } = formatHits([
+    hit(action("run", { description: "Run a statement, e.g. SELECT, on a table. More." })),
+  ]);
+
+  expect(items[0]?.summary).toBe("Run a statement, e.g. SELECT, on a table.");
+});
+
+test("cuts a long first sentence at a word", () => {
+  const long =
+    "Moves every message of a mailbox that is older than a given date into another mailbox, keeping flags and labels.";
+  const { items } = formatHits([
+    hit(action("move", { description: `${long} More.` })),
+    hit(action("x", { description: "字".repeat(200) })),
+  ]);
+
+  expect(items[0]?.summary).toBe(
+    "Moves every message of a mailbox that is older than a given date into another mailbox, keeping flags…",
+  );
+  expect(items[1]?.summary).toHaveLength(100);
 });
 
 test("estimates tokens close to the exact count", () => {

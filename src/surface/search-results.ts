@@ -3,21 +3,27 @@ import { type Action, type JsonSchema, type Readiness, readinesses, summarizeAct
 import { toOneLine } from "../core/display-text.ts";
 import { clip, getOwn, isRecord, type Json, omitUndefined } from "../core/json.ts";
 import type { Hit } from "../search/hits.ts";
-import type { CatalogSearchResult } from "../search/search.ts";
+import { type CatalogSearchResult, DEFAULT_HITS } from "../search/search.ts";
 
 const UNION_LIMIT = 4;
 const WORD_LIMIT = 24;
+/** Longer than real names: a cut name cannot be passed. */
+const NAME_LIMIT = 64;
 
-/** The parameters on one line, required ones first: `(path: string, limit?: integer, +2)`. The rest is counted. */
-export function formatSignature({ inputSchema }: Pick<Action, "inputSchema">, atMost = 8): string {
-  const properties = Object.entries(asObject(getOwn(inputSchema, "properties")));
+/** The parameters on one line, all required ones first: `(path: string, limit?: integer, +2)`. The rest is counted. */
+export function formatSignature(
+  { inputSchema }: Pick<Action, "inputSchema">,
+  optional = 8,
+  required = Infinity,
+): string {
+  const properties = asObject(getOwn(inputSchema, "properties"));
   const listed = getOwn(inputSchema, "required");
-  const required = new Set(Array.isArray(listed) ? listed : []);
-  const ordered = properties.sort(([a], [b]) => Number(required.has(b)) - Number(required.has(a)));
-  const parameters = ordered
-    .slice(0, atMost)
-    .map(([name, schema]) => `${clipWord(name)}${required.has(name) ? "" : "?"}: ${formatType(schema)}`);
-  return `(${joinCounted(parameters, ordered.length)})`;
+  const needed = Array.isArray(listed) ? [...new Set(listed.filter((name) => typeof name === "string"))] : [];
+  const others = Object.keys(properties).filter((name) => !needed.includes(name));
+  const format = (mark: string) => (name: string) =>
+    `${clip(toOneLine(name), NAME_LIMIT)}${mark}: ${formatType(getOwn(properties, name) ?? {})}`;
+  const shown = [...needed.slice(0, required).map(format("")), ...others.slice(0, optional).map(format("?"))];
+  return `(${joinCounted(shown, needed.length + others.length)})`;
 }
 
 const joinCounted = (shown: readonly string[], total: number): string =>
@@ -55,7 +61,7 @@ const clipWord = (text: string): string => clip(toOneLine(text), WORD_LIMIT);
 const formatLiteral = (value: Json): string => clipWord(JSON.stringify(value));
 const asObject = (value: Json | undefined): JsonSchema => (isRecord(value) ? (value as JsonSchema) : {});
 const HIGHEST_LIMIT = 20;
-export const searchLimitShape = z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8);
+export const searchLimitShape = z.int().min(1).describe(`Default ${DEFAULT_HITS}, at most ${HIGHEST_LIMIT}`).optional();
 export const clampLimit = (limit: number): number => Math.min(limit, HIGHEST_LIMIT);
 
 /** The search's note and, without hits, the `next` step. */
@@ -78,23 +84,17 @@ export function formatNotes(
   return [...missing, ...hints.filter((hint) => hint !== undefined)];
 }
 
-const TOKENS_PER_HIT = 250 / 8;
-const DEFAULT_HITS = 8;
-/** The estimate is up to 15 % too low, measured over 25,000 real tools in groups of eight. */
+/** Optional parameters are shown while a line has this many tokens on average. */
+const USUAL_TOKENS = 50;
+const MOST_TOKENS = 80;
+/** The estimate is up to 15 % too low, measured over 25,000 real tools in groups of five. */
 const ESTIMATE_FACTOR = 0.86;
+const SUMMARY_LIMIT = 100;
+/** How many optional parameters to try to show, and required ones of a single hit with too many. */
+const OPTIONAL_SHOWN = [8, 4, 2, 1];
+const REQUIRED_SHOWN = 20;
 /** Characters of each note beside the hits. */
 const NOTE_LIMIT = 240;
-
-/** Characters of the summary and number of parameters, from long to short. */
-const levels = [
-  { summary: 160, parameters: 8 },
-  { summary: 110, parameters: 6 },
-  { summary: 80, parameters: 4 },
-  { summary: 60, parameters: 3 },
-  { summary: 40, parameters: 2 },
-  { summary: 24, parameters: 1 },
-  { summary: 0, parameters: 0 },
-] as const;
 
 /** An action as a search result: enough to choose by, and to call a simple one. */
 export interface ActionCandidate {
@@ -106,23 +106,32 @@ export interface ActionCandidate {
   readonly state?: Exclude<Readiness, "ready">;
 }
 
-/** Fits a token budget: shortens summaries and signatures first, then leaves out and counts the last hits. */
+/**
+ * Each hit with its first sentence and all required arguments. Leaves out and counts the last hits to fit a budget of 400
+ * tokens, or more if more hits were asked for. Only a single hit may lose arguments.
+ */
 export function formatHits(hits: readonly Hit[], after: readonly string[] = []) {
-  const budget = Math.max(hits.length, DEFAULT_HITS) * TOKENS_PER_HIT * ESTIMATE_FACTOR;
+  const lines = Math.max(hits.length, DEFAULT_HITS);
+  const [usual, most] = [lines * USUAL_TOKENS * ESTIMATE_FACTOR, lines * MOST_TOKENS * ESTIMATE_FACTOR];
   const states = hits.map(({ action }) => readState(action));
   const notes = after.map((note) => clip(toOneLine(note), NOTE_LIMIT));
-  let items: readonly ActionCandidate[] = [];
-  let text = "";
-  for (const level of levels) {
-    items = hits.map((hit, at) => ({ ...toCandidate(hit, level), ...states[at] }));
-    text = [...items.map(formatLine), ...notes].join("\n");
-    if (estimateTokens(text) <= budget) return { items, text };
+  const format = (count: number, optional: number, required?: number) => {
+    const items = hits
+      .slice(0, count)
+      .map((hit, at): ActionCandidate => ({ ...toCandidate(hit, optional, required), ...states[at] }));
+    const more = count < hits.length ? [`+${hits.length - count} more`] : [];
+    const text = [...items.map(formatLine), ...more, ...notes].join("\n");
+    return { items, text, tokens: estimateTokens(text) };
+  };
+  for (const optional of OPTIONAL_SHOWN) {
+    const full = format(hits.length, optional);
+    if (full.tokens <= usual) return full;
   }
-  while (items.length > 1 && estimateTokens(text) > budget) {
-    items = items.slice(0, -1);
-    text = [...items.map(formatLine), `+${hits.length - items.length} more`, ...notes].join("\n");
-  }
-  return { items, text };
+  let answer = format(hits.length, 0);
+  for (let count = hits.length - 1; count > 0 && answer.tokens > most; count--) answer = format(count, 0);
+  for (let required = REQUIRED_SHOWN; required >= 0 && answer.tokens > most; required--)
+    answer = format(1, 0, required);
+  return answer;
 }
 
 /** Empty if the action is ready. `unavailable` if its provider fails to say. */
@@ -137,12 +146,19 @@ export function readState(action: Action): Pick<ActionCandidate, "state"> {
   return state === "ready" ? {} : { state };
 }
 
-const toCandidate = ({ action, score }: Hit, level: (typeof levels)[number]): ActionCandidate => ({
+const toCandidate = ({ action, score }: Hit, optional: number, required?: number): ActionCandidate => ({
   name: action.name,
-  summary: level.summary === 0 ? "" : clip(toOneLine(summarizeAction(action)), level.summary),
-  signature: formatSignature(action, level.parameters),
+  summary: clipAtWord(toOneLine(summarizeAction(action)), SUMMARY_LIMIT),
+  signature: formatSignature(action, optional, required),
   score: Math.round(score * 100) / 100,
 });
+
+/** Cuts inside a word only if there is no other place. */
+function clipAtWord(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const cut = text.slice(0, limit + 1).lastIndexOf(" ");
+  return cut > limit / 2 ? `${text.slice(0, cut)}…` : clip(text, limit);
+}
 
 function formatLine({ name, signature, summary, score, state }: ActionCandidate): string {
   const facts = state === undefined ? `${score}` : `${score}, ${state.replaceAll("_", " ")}`;
@@ -160,7 +176,7 @@ export function estimateTokens(text: string): number {
 
 function estimatePieceTokens(piece: string): number {
   if (/^[A-Za-z]/.test(piece)) {
-    if (piece.length > 4 && !/[aeiouy]/i.test(piece)) return Math.ceil(piece.length / 2);
+    if (piece.length > 4 && UNUSUAL.test(piece)) return Math.ceil(piece.length * 0.8);
     return piece.length <= 8 ? 1 : Math.ceil(piece.length / 6);
   }
   if (/^[\d\s]/.test(piece)) return 1;
@@ -169,5 +185,7 @@ function estimatePieceTokens(piece: string): number {
   return COMMON_SCRIPTS.test(piece) ? 1 : Buffer.byteLength(piece);
 }
 
+/** Letters that are no English word, such as those of a random id: about a token each. */
+const UNUSUAL = /^[^aeiouy]+$|q(?![ul])|[jvz][bcdfghjkmnpqrtwx]|x[bdfgjkmnqrvwxz]|[b-df-hj-np-tv-xz]{5}/i;
 const COMMON_SCRIPTS =
   /[\p{sc=Latn}\p{sc=Cyrl}\p{sc=Grek}\p{sc=Arab}\p{sc=Hebr}\p{sc=Deva}\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{P}\p{M}ー]/u;

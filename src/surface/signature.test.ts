@@ -1,13 +1,20 @@
 import { expect, test } from "vitest";
 import { formatSignature } from "./search-results.ts";
 
-const signature = (inputSchema: Parameters<typeof formatSignature>[0]["inputSchema"], atMost?: number) =>
-  formatSignature({ inputSchema }, atMost);
+const signature = (inputSchema: Parameters<typeof formatSignature>[0]["inputSchema"], optional?: number) =>
+  formatSignature({ inputSchema }, optional);
 
-test("puts required parameters first and marks the others", () => {
+test("puts required parameters first and whole, and marks the others", () => {
   const properties = { limit: { type: "integer" }, path: { type: "string" } };
 
   expect(signature({ type: "object", properties, required: ["path"] })).toBe("(path: string, limit?: integer)");
+  expect(signature({ type: "object", properties, required: ["path"] }, 0)).toBe("(path: string, +1)");
+  expect(signature({ type: "object", properties, required: ["path", "undescribed", 5] }, 0)).toBe(
+    "(path: string, undescribed: any, +1)",
+  );
+  expect(signature({ properties: { include_all_nested_resource_groups: { type: "boolean" } } })).toBe(
+    "(include_all_nested_resource_groups?: boolean)",
+  );
   expect(signature({ type: "object" })).toBe("()");
 });
 
@@ -37,6 +44,6 @@ test("stays on one line for any schema", () => {
 
   expect(signature({ properties: many }, 2)).toBe("(p0?: string, p1?: string, +48)");
   expect(signature({ properties: { deep } })).toBe("(deep?: array[][])");
-  expect(signature({ properties: long }).length).toBeLessThan(100);
+  expect(signature({ properties: long }).length).toBeLessThan(120);
   expect(signature({ properties: 5, required: "path" })).toBe("()");
 });

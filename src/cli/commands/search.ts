@@ -3,13 +3,14 @@ import { summarizeAction } from "../../core/action.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { type SearchType, searchTypes } from "../../core/surface-choice.ts";
+import { formatSignature } from "../../surface/search-results.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { collectOption, createWholeNumberParser, examples } from "../option-parsers.ts";
 import { formatPendingServers } from "../output.ts";
 import { safeJson } from "../terminal-text.ts";
 
-type SearchFlags = Readonly<{ category?: readonly string[]; type?: SearchType; limit: number; full?: boolean }>;
+type SearchFlags = Readonly<{ category?: readonly string[]; type?: SearchType; limit?: number; full?: boolean }>;
 
 export function addSearchCommand(program: Command, context: Context): void {
   program
@@ -21,7 +22,7 @@ export function addSearchCommand(program: Command, context: Context): void {
     .argument("<query...>", "what the action should do, in a few words")
     .option("--category <name>", "only this category; may be repeated", collectOption)
     .addOption(new Option("--type <type>", "how to search").choices([...searchTypes]))
-    .option("--limit <n>", "show at most N", createWholeNumberParser(1), 8)
+    .option("--limit <n>", "show at most N (default: the best 5, without those far behind)", createWholeNumberParser(1))
     .option("--full", "show descriptions and input schemas")
     .addHelpText(
       ...examples(
@@ -33,10 +34,10 @@ export function addSearchCommand(program: Command, context: Context): void {
     .action((words: readonly string[], { category, type, limit, full = false }: SearchFlags) =>
       withWorkspace(context, "looking", async ({ quartermaster }) => {
         const { io, out, globals } = context;
-        // The compact form is cut to a model's budget. The table has its own width.
+        // The compact form is cut to a model's budget.
         const detail = full || !out.isJson ? "full" : "compact";
         const found = await quartermaster.search(
-          { query: words.join(" "), limit, detail, ...omitUndefined({ category, type }) },
+          { query: words.join(" "), detail, ...omitUndefined({ category, type, limit }) },
           toCallerOptions(globals),
           io.signal,
         );
@@ -66,7 +67,7 @@ export function addHintsCommand(program: Command, context: Context): void {
 
 function showFound({ out }: Context, { items, unmatched = [], hint, pending }: FoundActions, full: boolean): void {
   if (items.length === 0) out.line("No action matches.");
-  else out.table(["action", "score", "what it does"], items.map(toRow));
+  for (const item of items) out.line(...formatFound(item));
   for (const { qualified_name, input_schema } of full ? items : []) {
     out.line("", `Input schema of ${qualified_name}:`, safeJson(input_schema, 2));
   }
@@ -79,7 +80,15 @@ function showFound({ out }: Context, { items, unmatched = [], hint, pending }: F
   for (const note of notes) out.line(out.dim(escapeUnsafe(note)));
 }
 
-function toRow({ qualified_name, score, description = "", state }: FoundAction) {
+/** Nothing is cut: without its arguments an action cannot be called. */
+function formatFound({
+  qualified_name: name,
+  score,
+  description = "",
+  input_schema: inputSchema = {},
+  state,
+}: FoundAction) {
   const prefix = state === undefined ? "" : `(${state.replaceAll("_", " ")}) `;
-  return [qualified_name, score.toFixed(2), `${prefix}${summarizeAction({ description })}`];
+  const summary = toOneLine(summarizeAction({ description }));
+  return [`${score.toFixed(2)}  ${name}${formatSignature({ inputSchema }, 0)}`, `      ${prefix}${summary}`];
 }

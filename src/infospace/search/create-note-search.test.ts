@@ -73,6 +73,16 @@ describe("notes are found by", () => {
     expect([...ids(found)].sort()).toEqual([other, long]);
   });
 
+  test.each(["hello", "help", "may", "Hello there"])("only stop words, as in %j", async (query) => {
+    const { add, searchWith } = await opened();
+    const greeting = await add(ada, "Hello there! May I help?");
+    await add(ada, `Invoices from Berlin. ${filler(200)}`);
+    const search = searchWith();
+
+    expect(ids(await search.notes(ada, { query, limit: 5 }))).toEqual([greeting]);
+    expect((await search.notes(ada, { query: "yours", limit: 5 })).unmatched).toEqual(["yours"]);
+  });
+
   test("anything but their ids", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["one", "two", "three with 2 in it"]);

@@ -97,7 +97,7 @@ export function createPassageIndex(source: DocumentSource, limits: IndexLimits, 
 /** The best passage of each document. Reads more passages until there are enough documents. */
 function searchByWords(query: string, limit: number, { words, view }: DocumentSnapshot) {
   for (let count = limit * PASSAGES_EACH; ; count *= PASSAGES_EACH) {
-    const { hits, unmatched } = words.search(query, view, { limit: count, order });
+    const { hits, unmatched } = words.search(query, view, { limit: count, order, inNotes: true });
     const best = pickBest(hits);
     if (best.length >= limit || hits.length < count) return { hits: best.slice(0, limit), unmatched };
   }

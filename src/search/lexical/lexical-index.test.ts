@@ -344,8 +344,27 @@ describe("too weak matches", () => {
   test("an empty result lists every unknown word, also if a similar word exists", () => {
     const flight = action("travel__book_flight", "Books a flight.");
 
-    expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn", "on"]);
+    expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn"]);
     expect(find([flight, ...files], "zzz qqq lights www").unmatched).toEqual(["zzz", "qqq", "lights", "www"]);
+  });
+
+  test("leaves out stop words, and beside hits also numbers and vague words", () => {
+    expect(find(files, "please help me with the").unmatched).toEqual([]);
+    expect(find(files, "read two files without using 7 zeppelins").unmatched).toEqual(["zeppelins"]);
+    expect(find(files, "time").unmatched).toEqual(["time"]);
+  });
+
+  test("a faint match of similar words in a long text is no hit", () => {
+    const coerce = action("data__coerce", `${"Converts items of a list. ".repeat(30)}Marks what to schedule.`);
+    const others = ["trim", "pad", "fold", "cut", "wrap"].map((entry) =>
+      action(`data__${entry}`, `Can ${entry} a text.`),
+    );
+
+    expect(find([coerce, ...others], "book a flight to mars")).toEqual({
+      hits: [],
+      unmatched: ["book", "flight", "mars"],
+    });
+    expect(names([coerce, ...others], "schedule marks zeppelin")).toEqual([coerce.name]);
   });
 
   test("one unknown word lowers the score a little", () => {

@@ -2,11 +2,12 @@ import type { Action } from "../../core/action.ts";
 import type { Hit, HitOptions, Searchable } from "../hits.ts";
 import { runToEnd, type Steps } from "../steps.ts";
 import { getShortName, type Postings, postingSteps } from "./postings.ts";
-import { parseSearchQuery, type QueryTerm } from "./query.ts";
+import { getUsualWeight, parseSearchQuery, type QueryTerm } from "./query.ts";
 import { createScratch, findScoreCutoff, type LexicalScores, type ScoreScratch, scoreActions } from "./rank.ts";
 import { spellingSteps, type TermSpellings } from "./spellings.ts";
 import { createSearchScope, type SearchScope, TermLookup } from "./term-lookup.ts";
-import { detectVerbs } from "./tokenize.ts";
+import { detectVerbs, particles } from "./tokenize.ts";
+import { LEAST_SCORE } from "./weights.ts";
 
 /** Comes before a comma-separated list of names. */
 const SELECT_PREFIX = "select:";
@@ -19,9 +20,14 @@ export interface LexicalResult {
   readonly unmatched: readonly string[];
 }
 
+export interface LexicalOptions extends HitOptions {
+  /** The entries are notes: a faint match counts, and so do the words of a query that has only stop words. */
+  readonly inNotes?: boolean;
+}
+
 export interface LexicalIndex {
   /** Ranks as if hidden actions did not exist. The query is a text, or `select:` and names with commas. */
-  search(query: string, view: Searchable, options: HitOptions): LexicalResult;
+  search(query: string, view: Searchable, options: LexicalOptions): LexicalResult;
 }
 
 const NAMES_PER_STEP = 512;
@@ -57,14 +63,16 @@ class WordIndex implements LexicalIndex {
     this.#spellings = yield* spellingSteps(this.postings);
   }
 
-  search(query: string, view: Searchable, options: HitOptions): LexicalResult {
+  search(query: string, view: Searchable, options: LexicalOptions): LexicalResult {
     const text = query.trim();
     if (isSelection(text)) return this.#select(text.slice(SELECT_PREFIX.length), view, options);
-    const { limit, order, accepts = () => true } = options;
+    const { limit, order, accepts = () => true, inNotes = false } = options;
     const scope = this.#getScope(view);
     const named = this.#findByName(text, view);
-    const terms = parseSearchQuery(text, new TermLookup(this.postings, scope, () => this.#getSpellings()));
-    const scores = scoreActions(terms, detectVerbs(text), this.postings, scope, this.#scratch);
+    const lookup = new TermLookup(this.postings, scope, () => this.#getSpellings());
+    const terms = parseSearchQuery(text, lookup, inNotes);
+    const wanted = { terms, verbs: detectVerbs(text), floor: inNotes ? 0 : LEAST_SCORE };
+    const scores = scoreActions(wanted, this.postings, scope, this.#scratch);
     const found = this.#pickBest(scores, named, options);
     const exact = named.filter(accepts).map((action) => ({ action, score: 1 }));
     const hits = [...exact, ...found].sort(order).slice(0, limit);
@@ -125,11 +133,16 @@ class WordIndex implements LexicalIndex {
   }
 }
 
-/** A word is unmatched if all its parts are. A similar word counts as a match only if there are hits. */
+/**
+ * A word is unmatched if all its parts are. A similar word counts as a match only if there are hits. Stop words are left
+ * out, and if there are hits also numbers and words such as `two` and `use`.
+ */
 function listUnmatched(terms: readonly QueryTerm[], hasHits: boolean): readonly string[] {
   const isMatched = ({ found }: QueryTerm): boolean => (found[0]?.likeness ?? 0) >= (hasHits ? 0.01 : 1);
   const matched = new Set(terms.filter(isMatched).map(({ written }) => written));
-  return [...new Set(terms.map(({ written }) => written))].filter((word) => !matched.has(word));
+  const tells = (word: string): boolean => !particles.has(word) && !(hasHits && getUsualWeight(word) < 1);
+  const telling = terms.filter(({ onlyNames, written }) => !onlyNames && tells(written.toLowerCase()));
+  return [...new Set(telling.map(({ written }) => written))].filter((word) => !matched.has(word));
 }
 
 function* nameSteps(actions: readonly Action[]): Steps<ReadonlyMap<string, readonly Action[]>> {

@@ -1,6 +1,6 @@
 import { findRelatedStems } from "./synonyms.ts";
 import type { TermLookup } from "./term-lookup.ts";
-import { type LexicalWord, softWords, stemWord, stopWords, tokenize } from "./tokenize.ts";
+import { type LexicalWord, particles, softWords, stemWord, stopWords, tokenize } from "./tokenize.ts";
 import { likeness, RARE, wordWeights } from "./weights.ts";
 
 export interface QueryTerm {
@@ -27,13 +27,13 @@ export interface TermMatch {
 const QUERY_LIMIT = 10_000;
 const WANTED_LIMIT = 64;
 
-/** The terms of a query in their order, without stop words. */
-export function parseSearchQuery(query: string, lookup: TermLookup): readonly QueryTerm[] {
+/** The terms of a query in their order, without stop words. A query of stop words only is searched for them. */
+export function parseSearchQuery(query: string, lookup: TermLookup, inNotes = false): readonly QueryTerm[] {
   const all = tokenize(query.slice(0, QUERY_LIMIT));
   const content = all.filter(({ plain }) => !stopWords.has(plain));
-  // In a query of stop words only, such as `who`, they may be a name. In descriptions they mean nothing.
-  const onlyNames = content.length === 0;
-  const words = onlyNames ? all : content;
+  // In a query of stop words only, such as `who`, they may be a name. In descriptions of actions they mean nothing.
+  const words = content.length === 0 ? all : content;
+  const onlyNames = content.length === 0 && !inNotes;
   const wanted = new Map<string, QueryTerm>();
   for (const [index, word] of words.entries()) {
     for (const [term, share] of expandWord(word, lookup)) {
@@ -109,6 +109,6 @@ function findCandidates(term: string, word: LexicalWord, [before, after]: Neighb
   return found;
 }
 
-const getUsualWeight = (word: string): number =>
-  NUMBER.test(word) ? wordWeights.number : softWords.has(word) ? wordWeights.soft : 1;
+export const getUsualWeight = (word: string): number =>
+  NUMBER.test(word) ? wordWeights.number : softWords.has(word) || particles.has(word) ? wordWeights.soft : 1;
 const NUMBER = /^\p{N}+$/u;

@@ -10,6 +10,7 @@ import {
   SATURATION,
   UNKNOWN,
   VERB_MATCH,
+  WELL_COVERED,
 } from "./weights.ts";
 
 /** The lowest of the best `count` scores, or 0 if there are not more. */
@@ -55,10 +56,13 @@ export type LexicalScores = { readonly places: readonly number[]; readonly score
 const BELOW_ONE = 0.99;
 const NAME = lexicalFields.indexOf("name");
 
-/** Scores the visible actions that match a term. Returns none if even the best matches too little. */
+/** Scores the visible actions that match a term. Returns none if even the best matches too little for `floor`. */
 export function scoreActions(
-  wanted: readonly QueryTerm[],
-  verbs: number,
+  {
+    terms: wanted,
+    verbs,
+    floor,
+  }: { readonly terms: readonly QueryTerm[]; readonly verbs: number; readonly floor: number },
   postings: Postings,
   scope: SearchScope,
   scratch: ScoreScratch,
@@ -69,6 +73,7 @@ export function scoreActions(
   const shares = wanted.reduce((sum, { share }) => sum + share, 0);
   const scores = new Float64Array(places.length);
   let mostCovered = 0;
+  let best = 0;
   for (let at = 0; at < places.length; at++) {
     const place = places[at] ?? 0;
     const covered = scratch.covered[place] ?? 0;
@@ -81,15 +86,16 @@ export function scoreActions(
       ((1 + NAMING * naming) / (1 + NAMING)) *
       (verbs === 0 || does === 0 ? 1 : (verbs & does) === 0 ? 1 - VERB_MATCH : 1 + VERB_MATCH);
     scores[at] = Math.min(BELOW_ONE, score);
+    best = Math.max(best, score);
     mostCovered = Math.max(mostCovered, (covered / Math.min(shares, ENOUGH)) * (1 + naming));
     scratch.sums[place] = 0;
     scratch.covered[place] = 0;
     scratch.named[place] = 0;
   }
   const tells = wanted.some(({ found, isCommon }) => found.length > 0 && !isCommon);
-  const fits =
-    mostCovered >= (tells ? LEAST_COVERED : LEAST_COVERED_BY_COMMON) || wanted.some(({ suffices }) => suffices);
-  return fits ? { places, scores } : NOTHING;
+  const isFaint = best * Math.max(1, shares / ENOUGH) < floor && mostCovered < WELL_COVERED;
+  const fits = mostCovered >= (tells ? LEAST_COVERED : LEAST_COVERED_BY_COMMON) && !isFaint;
+  return fits || wanted.some(({ suffices }) => suffices) ? { places, scores } : NOTHING;
 }
 
 const NOTHING: LexicalScores = { places: [], scores: new Float64Array(0) };

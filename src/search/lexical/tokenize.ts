@@ -132,9 +132,14 @@ export const stopWords: ReadonlySet<string> = new Set(
   other`.split(/\s+/),
 );
 
+/** Words that are seldom the subject of a request, but part of some names. */
+export const particles: ReadonlySet<string> = new Set(
+  `on off up down out over under again more most all both between before after through within without against no
+  not`.split(/\s+/),
+);
+
 export const softWords: ReadonlySet<string> = new Set(
-  `on off up down out over under again more most all both between before after through within without against no not
-  get give show tell find provide make use using used specific current currently information info detail details know
+  `get give show tell find provide make use using used specific current currently information info detail details know
   see go going take check available based related given following including include new one two first recommend suggest
   api tool tools function functions model data best good great different various latest way ways thing things something
   anything time etc via per called named name names`.split(/\s+/),

@@ -50,3 +50,6 @@ export const LEAST_COVERED_BY_COMMON = 0.5;
 export const COMMON = 0.8;
 /** The weight of a word that no action has: it may be a name or a value. */
 export const UNKNOWN = 0.5;
+/** The best action must reach this score or cover the query well. In a query of more than `ENOUGH` words less will do. */
+export const LEAST_SCORE = 0.1;
+export const WELL_COVERED = 0.5;

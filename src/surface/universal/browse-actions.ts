@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { resolveAction } from "../../catalog/resolve-action.ts";
-import { categoryRedirects } from "../../catalog/spelling.ts";
+import { builtInCategories, categoryRedirects } from "../../catalog/spelling.ts";
 import type { View } from "../../catalog/view.ts";
 import {
   type Action,
@@ -13,11 +13,11 @@ import {
   summarizeAction,
 } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-import { cloneFrozen, getOwn, omitUndefined } from "../../core/json.ts";
+import { cloneFrozen, getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { joinNotes } from "../pending-note.ts";
-import { readState } from "../search-results.ts";
+import { estimateTokens, readState } from "../search-results.ts";
 import type { SurfaceTool } from "../surface.ts";
 
 export interface ActionDescription {
@@ -121,6 +121,19 @@ export const listActionsTool: SurfaceTool = cloneFrozen({
   effect: "read",
 });
 
+/** Tokens that an enum of categories may cost. The four wrappers have 332 without it, and at most 400 with it twice. */
+const CATEGORY_TOKENS = 34;
+
+/** Lists the categories in the parameter `category`, if they are few. It guides the model; others still get an answer. */
+export function addCategoryChoice(tool: SurfaceTool, categories: readonly string[]): SurfaceTool {
+  const { properties } = tool.inputSchema;
+  const tokens = categories.reduce((sum, name) => sum + estimateTokens(name) + 1, 5);
+  if (categories.length === 0 || tokens > CATEGORY_TOKENS || !isRecord(properties)) return tool;
+  if (!isRecord(properties.category)) return tool;
+  const category = { ...properties.category, items: { type: "string", enum: categories } };
+  return cloneFrozen({ ...tool, inputSchema: { ...tool.inputSchema, properties: { ...properties, category } } });
+}
+
 /** One page of the visible actions. The first has the hints. Throws `unknown_category` with the valid ones. */
 export function listActions(
   view: View,
@@ -137,7 +150,8 @@ export function listActions(
   const page = found.slice(offset, offset + Math.min(limit, PAGE_LIMIT));
   const items = fitPage(page.map((action) => toListedAction(action, category.length > 0)));
   const end = offset + items.length;
-  const remark = createListHint(view, total, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
+  const remark =
+    createListHint(view, { total, offset, filter: wanted, category }) ?? (offset === 0 ? searchHint : undefined);
   const hint = joinNotes(remark, offset === 0 ? pendingNote : undefined);
   return omitUndefined({ items, total, next_offset: items.length > 0 && end < total ? end : undefined, hint });
 }
@@ -150,9 +164,9 @@ function selectCategories(view: View, asked: readonly string[]): readonly Action
     : view.actions().filter((action) => wanted.has(action.category));
 }
 
-/** Throws `unknown_category` for categories without a visible action. */
+/** Throws `unknown_category` for categories without a visible action, except built-in ones: those are empty. */
 export function requireCategories(view: View, asked: readonly string[]): void {
-  const unknown = asked.filter((name) => view.inCategory(name).length === 0);
+  const unknown = asked.filter((name) => !builtInCategories.has(name) && view.inCategory(name).length === 0);
   if (unknown.length > 0) throw unknownCategoryError(unknown, view.categories());
 }
 
@@ -168,7 +182,7 @@ function unknownCategoryError(unknown: readonly string[], valid: readonly string
     hint:
       first === undefined
         ? "Use one of the valid categories, or leave category out."
-        : `Use ${first[1]} instead of ${first[0]}.`,
+        : `${first[0]} is now ${first[1]}; use that name.`,
   });
 }
 
@@ -187,9 +201,13 @@ export function fitPage<Item>(items: readonly Item[]): readonly Item[] {
   return over < 0 ? items : items.slice(0, over);
 }
 
-function createListHint(view: View, total: number, offset: number, filter: string): string | undefined {
+type ListFacts = Required<Pick<ListQuery, "offset" | "filter" | "category">> & { readonly total: number };
+
+function createListHint(view: View, { total, offset, filter, category }: ListFacts): string | undefined {
   if (total === 0 && filter !== "")
     return `Nothing has ${quoteName(filter)} in its name or summary. Try a shorter filter, or browse a category: ${view.categories().join(", ")}.`;
+  if (total === 0 && category.length > 0 && view.categories().length > 0)
+    return `${category.join(", ")} has no action for you. Others have: ${view.categories().join(", ")}.`;
   if (total === 0) return "No action is available to you.";
   return offset >= total ? `There are only ${total}; start again at offset 0.` : undefined;
 }

@@ -10,6 +10,7 @@ import {
   type QuartermasterOptions,
   type Surface,
 } from "../../index.ts";
+import { addCategoryChoice } from "./browse-actions.ts";
 import { universalTools } from "./universal-surface.ts";
 
 const open: Quartermaster[] = [];
@@ -41,6 +42,7 @@ async function counter(
 }
 
 const wrapperNames = universalTools.map(({ name }) => name);
+const wrappers = universalTools.map((tool) => addCategoryChoice(tool, ["doc"]));
 const namesOf = ({ tools }: Surface) => tools.map(({ name }) => name);
 const choiceOf = ({ tools }: Surface) => {
   const schema = tools.find(({ name }) => name === "invoke_action")?.inputSchema as {
@@ -61,9 +63,11 @@ describe("without shortcuts", () => {
     "the tools are the same frozen few: %j",
     async (choice) => {
       const surface = await (await counter(choice)).surface(caller);
+      const before = surface.tools;
       await surface.call("list_actions", {});
 
-      expect(surface.tools).toBe(universalTools);
+      expect(surface.tools).toBe(before);
+      expect(namesOf(surface)).toEqual(wrapperNames);
     },
   );
 });
@@ -71,7 +75,7 @@ describe("without shortcuts", () => {
 describe("a choice of names", () => {
   test("has the listed, found and described names in that order, and is empty at first", async () => {
     const surface = await (await counter({ selection: "enum" })).surface(caller);
-    expect(surface.tools).toEqual(universalTools);
+    expect(surface.tools).toEqual(wrappers);
 
     await surface.call("describe_action", { action_name: "doc.write" });
     await surface.call("search_actions", { query: "doc__list", category: ["doc"], limit: 1 });
@@ -122,7 +126,7 @@ describe("a choice of names", () => {
     qm.usePolicy({ tools: { denied: ["doc__write"] } });
     expect(choiceOf(surface)).toEqual(["doc__delete"]);
     qm.usePolicy({ actors: [{ name: "other", tools: ["*"] }] });
-    expect(surface.tools).toBe(universalTools);
+    expect(surface.tools).toEqual(universalTools);
   });
 
   test("belongs to the session, across restarts and turns", async () => {
@@ -150,7 +154,7 @@ describe("a choice of names", () => {
 describe("promotion", () => {
   test("adds issued actions as tools behind the wrappers, in order", async () => {
     const surface = await (await counter({ selection: "promote" })).surface(caller);
-    expect(surface.tools).toEqual(universalTools);
+    expect(surface.tools).toEqual(wrappers);
 
     await surface.call("describe_action", { action_name: "doc__stat.all" });
     const before = JSON.stringify(surface.tools).slice(0, -1);
@@ -202,7 +206,7 @@ describe("the hot list", () => {
     const surface = await qm.surface(caller);
     expect(namesOf(surface).slice(wrapperNames.length)).toEqual(["doc__delete", "doc__list"]);
     expect(surface.tools.at(-1)?.inputSchema).toBe(qm.describe("doc__list").input_schema);
-    expect(surface.tools.slice(0, wrapperNames.length)).toEqual(universalTools);
+    expect(surface.tools.slice(0, wrapperNames.length)).toEqual(wrappers);
   });
 
   test("stays the same for a surface, except for hidden actions", async () => {

@@ -14,7 +14,14 @@ import {
   type SurfaceTool,
   toSurfaceAnswer,
 } from "../surface.ts";
-import { describeAction, describeActionTool, type ListQuery, listActions, listActionsTool } from "./browse-actions.ts";
+import {
+  addCategoryChoice,
+  describeAction,
+  describeActionTool,
+  type ListQuery,
+  listActions,
+  listActionsTool,
+} from "./browse-actions.ts";
 import { type ActionSearch, searchActionsTool, toSearchAnswer, toSearchRequest } from "./search-actions.ts";
 import type { Shortcuts } from "./shortcuts.ts";
 
@@ -29,7 +36,7 @@ export const universalTools = Object.freeze([describeActionTool, invokeActionToo
 
 const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !== searchActionsTool));
 
-/** A few tools in front of everything the caller may use, constant except for chosen shortcuts. */
+/** A few tools in front of everything the caller may use, constant except for categories and chosen shortcuts. */
 export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, shortcuts?: Shortcuts): Surface {
   const lookUp = createLookUp(backend, caller, "universal");
   const browse: LookUp = async (...call) => {
@@ -37,13 +44,12 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
     await shortcuts?.recordIssued(answer);
     return answer;
   };
-  const wrappers = backend.canSearch ? universalTools : toolsWithoutSearch;
-  // Without shortcuts the tools do not depend on the view.
-  const findCurrentView = () => (shortcuts === undefined ? undefined : findView(backend, caller));
+  const getWrappers = createWrapperList(backend.canSearch ? universalTools : toolsWithoutSearch);
   return {
     kind: "universal",
     get tools() {
-      const view = findCurrentView();
+      const view = findView(backend, caller);
+      const wrappers = getWrappers(view?.categories() ?? []);
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
     async call(tool, args, signal, dialogue, trace) {
@@ -84,10 +90,21 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
         }
         default: {
           // A model that calls an action as a tool means that action.
-          const view = findCurrentView();
+          const view = shortcuts === undefined ? undefined : findView(backend, caller);
           return run(view === undefined ? tool : resolveToolName(view, tool), args);
         }
       }
     },
+  };
+}
+
+/** Answers the same array until the categories change. */
+function createWrapperList(tools: readonly SurfaceTool[]): (categories: readonly string[]) => readonly SurfaceTool[] {
+  let cached = { key: "", tools };
+  return (categories) => {
+    const key = categories.join();
+    if (cached.key !== key)
+      cached = { key, tools: Object.freeze(tools.map((tool) => addCategoryChoice(tool, categories))) };
+    return cached.tools;
   };
 }
