@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatSignature } from "./search-results.ts";
+import { formatSignature } from "./signature.ts";
 
 const signature = (inputSchema: Parameters<typeof formatSignature>[0]["inputSchema"], optional?: number) =>
   formatSignature({ inputSchema }, optional);

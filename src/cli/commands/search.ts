@@ -3,7 +3,7 @@ import { summarizeAction } from "../../core/action.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { type SearchType, searchTypes } from "../../core/surface-choice.ts";
-import { formatSignature } from "../../surface/search-results.ts";
+import { formatSignature } from "../../surface/signature.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { collectOption, createWholeNumberParser, examples } from "../option-parsers.ts";
