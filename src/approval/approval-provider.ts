@@ -99,7 +99,7 @@ function createActions(
 /** The outcome as a model may see it. The result stays out of the audit log, because the original call recorded it. */
 function formatOutcome(outcome: Outcome): unknown {
   const { status, action } = outcome;
-  if (outcome.status === "waiting") return { status, action, ...toWaitingFacts(outcome.reason, outcome.approval) };
+  if (outcome.status === "waiting") return { status, action, ...toWaitingFacts(outcome) };
   if (outcome.status !== "done") return { status, action, ...outcome.error };
   return annotate({ status, action, result: getModelData(outcome) }, { result: { hidden: ["audit"] } });
 }

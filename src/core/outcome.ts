@@ -1,6 +1,6 @@
 import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
 import { type Content, cutText } from "./handler-result.ts";
-import type { JsonObject } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface OutcomeBase {
@@ -20,7 +20,8 @@ interface OutcomeBase {
  * - `done`: it ran; `data` is the whole result, for programs
  * - `failed`: it ran or could not run, and `error` says why
  * - `refused`: it did not run, because the caller may not, or a person denied it
- * - `waiting`: it has not run yet. A person must approve it first; then it runs once, even if no one waits for it
+ * - `waiting`: a person must approve it first; then it runs once, even if no one waits for it. A call whose handler made a
+ *   call that waits is `waiting`, too: repeating it after the approval continues with the result of the inner call
  */
 export type Outcome =
   | (OutcomeBase & {
@@ -37,6 +38,8 @@ export type Outcome =
       readonly action: ActionName;
       readonly reason: string;
       readonly approval: WaitingApproval;
+      /** What the handler of a call that waits inside returned. `continue_with` in it: arguments to add when repeating it. */
+      readonly progress?: unknown;
     })
   | (OutcomeBase & {
       readonly status: "failed" | "refused";
@@ -55,8 +58,12 @@ export interface ResultReference {
 
 export type OutcomeStatus = Outcome["status"];
 
+export type WaitingOutcome = Extract<Outcome, { readonly status: "waiting" }>;
+
 export interface WaitingApproval {
   readonly id: string;
+  /** The action that a person must approve, if another call made it. */
+  readonly inner?: ActionName;
   /** The level that must approve: `user`, `admin`, or one of the installation's own. */
   readonly level: string;
   readonly expiresAt: string;
@@ -119,15 +126,18 @@ export function createFailedOutcome({ callId, durationMs, valueLimit, action }: 
 export function createWaitingOutcome(
   { callId, durationMs, valueLimit }: CallEnding,
   action: ActionName,
-  reason: string,
-  approval: WaitingApproval,
+  waits: Pick<WaitingOutcome, "reason" | "approval" | "progress">,
 ): Outcome {
-  const value = formatResultValue({ status: "waiting", ...toWaitingFacts(reason, approval) }, valueLimit);
-  return { status: "waiting", callId, durationMs, action, reason, approval, value };
+  const value = formatResultValue({ status: "waiting", ...toWaitingFacts(waits) }, valueLimit);
+  return { status: "waiting", callId, durationMs, action, ...waits, value };
 }
 
-export function toWaitingFacts(reason: string, approval: WaitingApproval): JsonObject {
-  const { id, level, expiresAt, preview, unfit } = approval;
+export function toWaitingFacts({
+  reason,
+  approval,
+  progress,
+}: Pick<WaitingOutcome, "reason" | "approval" | "progress">): JsonObject {
+  const { id, inner, level, expiresAt, preview, unfit } = approval;
   const elsewhere =
     unfit === undefined
       ? ""
@@ -135,10 +145,12 @@ export function toWaitingFacts(reason: string, approval: WaitingApproval): JsonO
   return {
     reason,
     approval_id: id,
+    ...(inner === undefined ? {} : { inner }),
     level,
     expires_at: expiresAt,
     hint: `It has not run yet. When a person approves it, it runs by itself, once. Tell the user what waits and why. Call approval__await with {"approval_id":"${id}"}, or repeat the same call, to get its outcome.${elsewhere}`,
     // Last, so that cutting a long preview does not cut the hint.
+    ...(progress === undefined ? {} : { progress: progress as Json }),
     ...(preview === undefined ? {} : { would_run: preview }),
   };
 }

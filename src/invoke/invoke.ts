@@ -15,6 +15,7 @@ import { type CallEnding, createFailedOutcome, createWaitingOutcome, type Outcom
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Anchors } from "../distribution/anchors.ts";
+import type { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import type { HandleResolver } from "../infospace/handle-resolver.ts";
 import type { CallLineage } from "../infospace/provenance.ts";
@@ -36,8 +37,15 @@ import {
 import type { BudgetMeter } from "./budget-meter.ts";
 import type { CallRecord, CallRecorder } from "./call-record.ts";
 import { getSlotKey, type HeldSlots } from "./concurrency.ts";
-import { type CheckedResult, checkResult, StoredStream, storeLongResult, toDoneOutcome } from "./result.ts";
-import type { Previewer, RunContext, Runner } from "./runner.ts";
+import {
+  type CheckedResult,
+  checkResult,
+  StoredStream,
+  storeLongResult,
+  toDoneOutcome,
+  toInnerWait,
+} from "./result.ts";
+import { type Previewer, type RunContext, type Runner, WaitingInside } from "./runner.ts";
 
 export interface ActionCall {
   readonly id: string;
@@ -190,8 +198,8 @@ async function attempt(
       const { approval, unfit } = obtained;
       // A preview made of values that the model has only tokens for is shown to people alone.
       const facts = omitUndefined({ preview: hasTokens ? undefined : preview, unfit });
-      const waiting = { ...toWaitingApproval(approval), ...facts };
-      return (ending) => createWaitingOutcome(ending, action.name, approval.reason, waiting);
+      const waits = { reason: approval.reason, approval: { ...toWaitingApproval(approval), ...facts } };
+      return (ending) => createWaitingOutcome(ending, action.name, waits);
     }
     if (obtained.kind === "ended") {
       const { approval, outcome } = obtained;
@@ -221,10 +229,13 @@ async function attempt(
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
     const checked = await pipeline.router.dispatch(routed, async (limits) => {
       const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
-      return checkResult(action, answered, (annotated) =>
-        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal }),
-      );
+      const distribute = (annotated: AnnotatedRecord<unknown>) =>
+        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal });
+      return answered instanceof WaitingInside
+        ? toInnerWait(answered, distribute, pipeline.valueLimit)
+        : checkResult(action, answered, distribute);
     });
+    if ("approval" in checked) return (ending) => createWaitingOutcome(ending, action.name, checked);
     progress.result = checked;
     const result = await storeLongResult(pipeline, call, action, checked);
     progress.result = result;
@@ -269,7 +280,6 @@ function createRunContext(
       new StoredStream(
         await pipeline.resultStore.storeStream(streamed, { caller, callId, action: action.name }, signal),
       ),
-    settled: (outcome, signal) => pipeline.approvalGate.settled(outcome, caller, signal),
   };
 }
 

@@ -4,7 +4,7 @@ import type { AskedQuestions, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
 import type { JsonObject } from "../core/json.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Outcome, WaitingOutcome } from "../core/outcome.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
 
 export interface RunLimits {
@@ -23,13 +23,15 @@ export interface RunContext
   begin?(): Promise<void>;
   /** Creates the handler's `invoke`. Questions of inner calls go through `dialogue`, so their time does not count. */
   createInvoke(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
-  settled(outcome: Outcome, signal: AbortSignal): Promise<Outcome>;
   /** Stores a streamed result. Its time counts as the handler's. */
   storeStream(streamed: Streamed, signal: AbortSignal): Promise<unknown>;
 }
 
 export interface Runner {
-  /** Throws `timed_out`, `cancelled`, `overloaded` or `action_failed`. A hanging handler keeps its slot. */
+  /**
+   * Answers what the handler returned, or `WaitingInside`. Throws `timed_out`, `cancelled`, `overloaded` or
+   * `action_failed`. A hanging handler keeps its slot.
+   */
   run(
     action: Action,
     args: JsonObject,
@@ -47,7 +49,7 @@ export function createRunner(limits: RunLimits): Runner {
   const running = new Set<AbortController>();
   let closed = false;
   return {
-    async run(action, args, { held, begin, createInvoke, settled, storeStream, dialogue: raw, ...context }, wanted) {
+    async run(action, args, { held, begin, createInvoke, storeStream, dialogue: raw, ...context }, wanted) {
       const controller = new AbortController();
       const { signal } = controller;
       const longest = wanted.timeoutMs ?? LONGEST_TIMER_MS;
@@ -69,16 +71,10 @@ export function createRunner(limits: RunLimits): Runner {
         begun = true;
         await begin?.();
         signal.throwIfAborted();
-        const handlerContext = {
-          ...context,
-          ...(dialogue === undefined ? {} : { dialogue }),
-          signal,
-          untimed,
-          invoke: createInvoke(signal, dialogue),
-          settled: (outcome: Outcome) => untimed(() => settled(outcome, signal)),
-        };
+        const { invoke, findWaiting } = trackWaiting(createInvoke(signal, dialogue));
+        const handlerContext = { ...context, ...(dialogue === undefined ? {} : { dialogue }), signal, untimed, invoke };
         work = runHandler(action, args, handlerContext, storeStream);
-        return await raceAbort(work, signal);
+        return await raceAbort(noteWaiting(work, findWaiting), signal);
       } catch (thrown) {
         if (thrown instanceof QmError) throw thrown;
         throw new QmError("action_failed", `${action.name} failed: ${getErrorMessage(thrown)}`, { cause: thrown });
@@ -95,6 +91,54 @@ export function createRunner(limits: RunLimits): Runner {
       for (const controller of running) controller.abort(new QmError("cancelled", "the system is closing"));
     },
   };
+}
+
+/** The end of a handler while a call it made waits for a person. `answered`: what it returned, or why it failed. */
+export class WaitingInside {
+  readonly outcome: WaitingOutcome;
+  readonly answered: unknown;
+
+  constructor(outcome: WaitingOutcome, answered: unknown) {
+    this.outcome = outcome;
+    this.answered = answered;
+  }
+}
+
+/** Remembers which calls of a handler wait. A call that is repeated and ends waits no longer. */
+function trackWaiting(call: CallContext["invoke"]) {
+  const waiting = new Map<string, WaitingOutcome>();
+  return {
+    async invoke(name: string, args?: unknown): Promise<Outcome> {
+      const outcome = await call(name, args);
+      if (outcome.status === "waiting") waiting.set(toCallKey(name, args), outcome);
+      else if (waiting.size > 0) waiting.delete(toCallKey(name, args));
+      return outcome;
+    },
+    findWaiting: (): WaitingOutcome | undefined => waiting.values().next().value,
+  };
+}
+
+function toCallKey(name: string, args: unknown): string {
+  try {
+    return JSON.stringify([name, args]);
+  } catch {
+    // Such a call fails and never waits.
+    return name;
+  }
+}
+
+/** A handler that fails while a call of its own waits fails for that reason, or can be repeated after the approval. */
+async function noteWaiting(work: Promise<unknown>, findWaiting: () => WaitingOutcome | undefined): Promise<unknown> {
+  let answered: unknown;
+  try {
+    answered = await work;
+  } catch (thrown) {
+    if (findWaiting() === undefined) throw thrown;
+    answered = { error: getErrorMessage(thrown) };
+  }
+  const waiting = findWaiting();
+  if (waiting === undefined) return answered;
+  return new WaitingInside(waiting, answered === waiting ? undefined : answered);
 }
 
 /** Async, because a handler may throw before its first await. */

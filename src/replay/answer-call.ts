@@ -121,7 +121,6 @@ function createRecordedGate(script: ReplayScript, valueLimit: number): ApprovalG
       const outcome = restoreOutcome(recorded, { callId, action: action.name, valueLimit });
       return outcome === undefined ? { kind: "waiting", approval } : { kind: "ended", approval, outcome };
     },
-    settled: async (outcome) => outcome,
   };
 }
 

@@ -81,7 +81,7 @@ export function toSurfaceAnswer(outcome: Outcome): SurfaceAnswer {
     case "done":
       return { ok: true, data: getModelData(outcome), ...common };
     case "waiting":
-      return { ok: true, data: { status: "waiting", ...toWaitingFacts(outcome.reason, outcome.approval) }, ...common };
+      return { ok: true, data: { status: "waiting", ...toWaitingFacts(outcome) }, ...common };
     default:
       return { ok: false, data: { status: outcome.status, ...outcome.error }, ...common };
   }

@@ -101,7 +101,8 @@ describe("map", () => {
       waiting: 1,
       dropped: 1,
       not_run: 0,
-      approval_ids: ["ap-3"],
+      waiting_items: { 3: "ap-3" },
+      continue_with: { positions: [3], into: answer.handle },
       failures: [
         { position: 2, code: "action_failed", message: "it broke" },
         { position: 4, code: "denied", message: "not you" },

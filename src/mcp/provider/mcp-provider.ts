@@ -5,7 +5,6 @@ import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import { SEPARATOR } from "../../core/names.ts";
-import { toWaitingFacts } from "../../core/outcome.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { createDropServerAction, createInstallActions, createSearchRegistryAction } from "./install-actions.ts";
@@ -148,8 +147,7 @@ function createCallToolAction(): Action {
       const outcome = await invoke(tool.startsWith(prefix) ? tool : `${prefix}${tool}`, tool_args);
       if (outcome.status === "done")
         return outcome.content === undefined ? outcome.data : new WithContent(outcome.data, outcome.content);
-      if (outcome.status === "waiting")
-        return { status: outcome.status, action: outcome.action, ...toWaitingFacts(outcome.reason, outcome.approval) };
+      if (outcome.status === "waiting") return undefined;
       const { code, error, hint, ...details } = outcome.error;
       throw new QmError(code, error, { ...omitUndefined({ hint }), details, content: outcome.content });
     },
