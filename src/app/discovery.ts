@@ -106,7 +106,7 @@ export async function openDiscovery(options: {
   return {
     isOn: enabled,
     async find(viewNow, request, signal) {
-      const hint = "Browse with list_actions. An operator can set search.enabled: true.";
+      const hint = "Browse with {list}. An operator can set search.enabled: true.";
       if (!enabled) throw new QmError("search_off", "search is switched off", { hint });
       const view = viewNow();
       const found = await search(view, request, signal);
@@ -115,7 +115,7 @@ export async function openDiscovery(options: {
     hint() {
       const isDisabled = settings.embedder === null || (chosen !== undefined && "off" in chosen);
       if (!enabled || isDisabled || status().rows !== undefined) return undefined;
-      return "Search goes by words only; an operator can see why with `qm embeddings status`.";
+      return "Search goes by words only; an operator can see why.";
     },
     embeddings: {
       status,

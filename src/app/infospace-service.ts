@@ -133,7 +133,7 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
       async storeStream(streamed, maker, signal) {
         if (canLoad(maker.caller)) return keeper.storeStream(streamed, maker, signal);
         await streamed.discard();
-        const hint = "An operator can let you use infospace__load, note__* and collection__*.";
+        const hint = "An operator can let you use the actions that load notes and collections.";
         throw new QmError("denied", "the action streams its result, and you may not load stored results", { hint });
       },
     },

@@ -242,6 +242,6 @@ function exposeParts(parts: Parts): Quartermaster {
 
 function requireNoProblems(problems: readonly string[]): void {
   if (problems.length === 0) return;
-  const hint = "List existing names, or globs such as file__*. `qm list` shows the names.";
+  const hint = "List existing names, or globs such as file__*. {qm list} shows the names.";
   throw new QmError("invalid_config", problems.join("; "), { hint });
 }

@@ -10,6 +10,7 @@ import { type Action, hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
+import type { HintWords } from "../core/hint.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import { type CallEnding, createFailedOutcome, createWaitingOutcome, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -88,6 +89,8 @@ export interface InvokePipeline {
   readonly lineage: CallLineage;
   readonly preview: Previewer;
   readonly tracer: Tracer;
+  /** How hints name their steps to a caller. */
+  getHintWords(via: string, caller: Caller): HintWords;
   /** Removes secrets from what the tracer gets. */
   readonly redact: (value: unknown) => Json;
   readonly valueLimit: number;
@@ -103,10 +106,11 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
   const { runtime, tracer, redact, valueLimit } = pipeline;
   const started = runtime.elapsed();
   const span = startCallSpan(tracer, { ...call, callId: call.id, parent: call.trace, redact });
+  const words = pipeline.getHintWords(call.via, call.caller);
   const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span };
   const ending = () => {
     const durationMs = Math.max(0, runtime.elapsed() - started);
-    return { callId: call.id, durationMs, valueLimit, action: progress.action?.name };
+    return { callId: call.id, durationMs, valueLimit, action: progress.action?.name, words };
   };
   let outcome: Outcome;
   try {

@@ -3,7 +3,7 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { type Content, formatContent, measureMedia, WithContent } from "../core/handler-result.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
-import { type CallEnding, formatResultValue, type Outcome, type WaitingOutcome } from "../core/outcome.ts";
+import { type CallEnding, formatResultValue, type Outcome, type Wait } from "../core/outcome.ts";
 import { getValidator, type SchemaMismatch } from "../core/schema-validator.ts";
 import { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { DistributedResult } from "../distribution/distributor.ts";
@@ -55,7 +55,7 @@ export async function toInnerWait(
   { outcome, answered }: WaitingInside,
   distribute: (annotated: AnnotatedRecord<unknown>) => Promise<DistributedResult>,
   valueLimit: number,
-): Promise<Pick<WaitingOutcome, "reason" | "approval" | "progress">> {
+): Promise<Wait> {
   const { reason, approval, action } = outcome;
   const waits = { reason, approval: { ...approval, inner: approval.inner ?? action } };
   const seen = await readProgress(answered, distribute);

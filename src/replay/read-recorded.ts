@@ -161,9 +161,9 @@ function readAmount(value: unknown): number {
 function createNotFoundError({ session, turn }: ReplayQuery): QmError {
   if (turn === undefined)
     return new QmError("not_found", `the ledger has no session ${quoteName(String(session))}`, {
-      hint: "`qm events` shows the sessions. Give --turn if it is a turn.",
+      hint: "Is it the id of a turn? {qm events} shows the sessions. Give {qm replay <turn> --turn} for a turn.",
     });
   const where = session === undefined ? "" : ` in session ${quoteName(session)}`;
-  const hint = "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.";
+  const hint = "{qm events --json} shows the turn of every event. {qm replay <session>} replays a whole session.";
   return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, { hint });
 }

@@ -28,6 +28,7 @@ const failed = (code: "action_failed" | "denied", error: string): Outcome => ({
 const waiting = (id: string): Outcome => ({
   ...ended,
   status: "waiting",
+  hint: "",
   reason: "dear",
   approval: { id, level: "user", expiresAt: "2026-11-16T00:00:00Z" },
 });

@@ -68,7 +68,7 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
             const search = prepared as unknown as ActionSearch;
             const view = backend.getView(caller);
             const found = await backend.search(caller, toSearchRequest(view, search), signal);
-            return toSearchAnswer(view, found, search.detail);
+            return toSearchAnswer(view, found, search.detail, backend.getHintWords("universal", caller));
           });
         case "invoke_action": {
           let prepared: JsonObject;

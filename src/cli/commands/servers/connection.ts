@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { type Problem, QmError } from "../../../core/errors.ts";
+import { cliHintWords } from "../../../core/hint.ts";
 import { didYouMean } from "../../../core/nearest.ts";
 import type { McpServers } from "../../../mcp/provider/mcp-servers.ts";
 import type { ServerSpec } from "../../../mcp/server-spec.ts";
@@ -94,7 +95,7 @@ async function runServersStart({ io, out, end }: Context, { servers }: Workspace
         return { name, tools: tools.length, protocol: protocolVersion };
       } catch (thrown) {
         if (!(thrown instanceof QmError)) throw thrown;
-        return { name, problem: addLogHint(thrown.toProblem(), spec) };
+        return { name, problem: addLogHint(thrown.toProblem(cliHintWords), spec) };
       }
     }),
   ).finally(stopProgress);
