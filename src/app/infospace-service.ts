@@ -1,7 +1,7 @@
 import type { Provider } from "../catalog/define-action.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
 import type { Action, ActionProvenance } from "../core/action.ts";
-import type { Caller } from "../core/caller.ts";
+import type { Caller, SayListener } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { SEPARATOR } from "../core/names.ts";
@@ -55,6 +55,7 @@ export interface InfospaceServiceOptions {
   sees(name: string, caller: Caller): boolean;
   readonly record: (caller: Caller | undefined, event: UnstampedEvent) => void;
   readonly onProblem: (problem: string) => void;
+  readonly onSay?: SayListener | undefined;
 }
 
 const SWEEP_EVERY_MS = 10 * 60 * 1000;
@@ -101,7 +102,14 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
 
   return {
     providers: [
-      createInfospaceProvider({ infospace, search, previewLimit, valueLimit, elapsed: runtime.elapsed }),
+      createInfospaceProvider({
+        infospace,
+        search,
+        previewLimit,
+        valueLimit,
+        elapsed: runtime.elapsed,
+        onSay: parts.onSay,
+      }),
       ...resourceKinds.map(reserveCategory),
     ],
     live: {

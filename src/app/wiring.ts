@@ -93,6 +93,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const infospaceOptions: InfospaceServiceOptions = {
     ...base,
     settings: options.infospace,
+    onSay: options.onSay,
     valueLimit,
     store: store.infospace,
     meaning: discovery.meaning,

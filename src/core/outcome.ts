@@ -53,6 +53,8 @@ export type Outcome =
 export interface ResultReference {
   /** `note__12`, `collection__7`. Load it, or pass `{"$from": "note__12"}` as an argument of any call. */
   readonly handle: ActionName;
+  /** The same as `handle`, under the name that uniform results have for it. */
+  readonly resource_id: ActionName;
   readonly kind: "note" | "collection";
   readonly bytes: number;
   readonly count?: number;

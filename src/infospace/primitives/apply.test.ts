@@ -34,6 +34,7 @@ test("stores the whole result however short, not its preview", async () => {
   expect(answer).toMatchObject({
     action: "tool__list",
     handle: "note__1",
+    resource_id: "note__1",
     name: "totals",
     first: { total: 3 },
     whole: true,
