@@ -387,3 +387,29 @@ describe("a turn", () => {
     expect(types).toEqual(["turn.suspended", "turn.resumed", "turn.suspended", "turn.resumed"]);
   });
 });
+
+test("parts and waiting calls carry the arguments, with known secrets masked", async () => {
+  const qm = await createQuartermaster({
+    redact: { secrets: () => [{ name: "TOKEN", value: "s3cret-value-1" }] },
+    approvals: { worker: false },
+  });
+  onTestFinished(() => qm.close());
+  qm.register({
+    name: "mail",
+    description: "Sends a mail.",
+    inputSchema: { type: "object", properties: { to: { type: "string" }, key: { type: "string" } } },
+    scope: "generalist",
+    effect: "external",
+    requiresApproval: true,
+    handler: () => "sent",
+  });
+  const turn = await qm.turns.begin(caller);
+  turn.noted("m", await qm.invoke("tool__mail", { to: "ann", key: "s3cret-value-1" }, { caller: turn.caller }));
+
+  const { parts, resumeToken } = await turn.suspend(null);
+  const resumed = await qm.turns.resume(resumeToken);
+
+  const shown = { args: { to: "ann", key: "[secret TOKEN]" }, masked: [{ name: "TOKEN", times: 1 }] };
+  expect(parts).toMatchObject([{ partType: "approval-request", data: { ref: "m", ...shown } }]);
+  expect(resumed).toMatchObject({ state: "suspended", waiting: [shown] });
+});

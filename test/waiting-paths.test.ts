@@ -265,6 +265,22 @@ test("a denied inner call refuses the repeated outer call", async () => {
   expect(await countLines("denied")).toBe(0);
 });
 
+test("a replay answers waiting, too, and differs in nothing", async () => {
+  const { quartermaster } = workspace;
+  const caller = { session: "replayed" };
+  await quartermaster.invoke("tool__calls_a_caller", { line: "replayed" }, { caller });
+
+  const { calls } = await quartermaster.replay({ session: "replayed" });
+
+  expect(
+    calls.map(({ asked, recorded, replayed, differs }) => [asked, recorded.status, replayed.status, differs]),
+  ).toEqual([
+    ["tool__calls_a_caller", "waiting", "waiting", []],
+    ["tool__throws", "waiting", "waiting", []],
+    [INNER, "waiting", "waiting", []],
+  ]);
+});
+
 describe("infospace__map", () => {
   const items = (name: string) => ["a", "b", "c"].map((each) => ({ line: `${name} ${each}` }));
 

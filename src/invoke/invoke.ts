@@ -46,7 +46,8 @@ import {
   toDoneOutcome,
   toInnerWait,
 } from "./result.ts";
-import { type Previewer, type RunContext, type Runner, WaitingInside } from "./runner.ts";
+import type { Previewer, RunContext, Runner } from "./runner.ts";
+import { WaitingInside } from "./waiting-inside.ts";
 
 export interface ActionCall {
   readonly id: string;

@@ -11,7 +11,7 @@ import { fitJson } from "../infospace/json-preview.ts";
 import { isOutOfRoom } from "../infospace/quota.ts";
 import type { StoredResult, VisibleResult } from "../infospace/result-store.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
-import type { WaitingInside } from "./runner.ts";
+import type { WaitingInside } from "./waiting-inside.ts";
 
 /** A result that is JSON and fits the action's output schema. */
 export interface CheckedResult {
