@@ -24,7 +24,7 @@ qm.register({
 
 const caller = { session: "chat-1" };
 const orders = await qm.invoke("tool__list_orders", {}, { caller });
-console.log(orders.value); // {"handle":"collection__1","kind":"collection","count":5000,…,"next":"Give {\"$from\":…
+console.log(orders.value); // {"handle":"collection__1","resource_id":"collection__1","kind":"collection","count":5000,…,"next":"Give {\"$from\":…
 
 // #endregion
 

@@ -15,7 +15,7 @@ export {
   approvalStates,
   type RecordedAnswer,
 } from "./approval/approval.ts";
-export type { ApprovalRequestPart, SuspendedTurn, Turn } from "./approval/turn.ts";
+export type { ApprovalRequestPart, SuspendedTurn, Turn, WaitingCallView } from "./approval/turn.ts";
 export type { ResumedTurn, ResumeOptions, TurnCallResult, Turns } from "./approval/turn-service.ts";
 export type { TurnEnd, TurnQuery, TurnState, TurnView, WaitingCall } from "./approval/turn-store.ts";
 export { defineAction, defineResource, type PendingSource, type Provider } from "./catalog/define-action.ts";

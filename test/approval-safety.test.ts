@@ -305,23 +305,17 @@ describe("an approved call", () => {
   test("cannot be awaited by another tenant", async () => {
     const qm = await counter();
     qm.register(tool("pay", { handler: () => ({ secret: 42 }) }));
-    qm.register(
-      tool("spy", {
-        requiresApproval: false,
-        inputSchema: { type: "object", properties: {} },
-        handler: async (_args: unknown, { settled }: { settled(outcome: Outcome): Promise<Outcome> }) =>
-          (await settled(stolen)).status,
-      }),
-    );
-    const stolen = await qm.invoke("tool__pay", { sum: 1 }, { caller: { tenant: "t1" } });
-    const id = idOf(stolen);
+    const asked = await qm.invoke("tool__pay", { sum: 1 }, { caller: { tenant: "t1" } });
+    const id = idOf(asked);
     await qm.approvals.answer(id, approved, ann);
     await expect.poll(async () => (await qm.approvals.get(id)).state).toBe("done");
 
-    expect(await qm.invoke("tool__spy", {}, { caller: { tenant: "t2" } })).toMatchObject({ data: "waiting" });
-    // The attempt did not count as a delivery.
+    const spy = { caller: { actor: "default", session: "default", tenant: "t2" }, timeoutMs: 0 };
+    await expect(qm.approvals.look(id, spy)).rejects.toMatchObject({ code: "not_found" });
+    await expect(qm.approvals.outcome(id, spy)).rejects.toMatchObject({ code: "not_found" });
+    // The attempts did not count as a delivery.
     const again = await qm.invoke("tool__pay", { sum: 1 }, { caller: { tenant: "t1" } });
-    expect(again).toMatchObject({ status: "done", data: { secret: 42 }, ranAs: stolen.callId });
+    expect(again).toMatchObject({ status: "done", data: { secret: 42 }, ranAs: asked.callId });
   });
 });
 

@@ -101,7 +101,7 @@ describe("search_actions", () => {
     expect(ok).toBe(true);
     expect(data).toMatchObject({ items: [], unmatched: ["frobnicate", "zyxwvut"] });
     expect(text).toBe(
-      "Nothing available has: frobnicate, zyxwvut\nNothing fits. Say it in other words, or browse with list_actions.",
+      "Nothing available has: frobnicate, zyxwvut\nNothing fits. Say it in other words. Browse with list_actions.",
     );
   });
 
@@ -351,7 +351,7 @@ describe("search by meaning", () => {
     const ready = await counter({ search: { embedder } });
     await ready.embeddings.build();
 
-    expect(unset.list().hint).toContain("qm embeddings status");
+    expect(unset.list().hint).toBe("Search goes by words only; an operator can see why.");
     expect(unset.list({ offset: 1 })).not.toHaveProperty("hint");
     expect(givenUp.list()).not.toHaveProperty("hint");
     expect(ready.list()).not.toHaveProperty("hint");

@@ -16,10 +16,11 @@ describe("a result longer than the value limit", () => {
 
     const outcome = await call("tool__people");
 
-    expect(outcome).toMatchObject({ status: "done", data: people, kept: { handle: "collection__1", count: 200 } });
+    const reference = { handle: "collection__1", resource_id: "collection__1" };
+    expect(outcome).toMatchObject({ status: "done", data: people, kept: { ...reference, count: 200 } });
     expect(outcome.value.length).toBeLessThanOrEqual(1_200);
     expect(JSON.parse(outcome.value)).toMatchObject({
-      handle: "collection__1",
+      ...reference,
       count: 200,
       keys: { id: "number", name: "string" },
       first: expect.arrayContaining([expect.objectContaining({ id: 0, name: "Person 0" })]),

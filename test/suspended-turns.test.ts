@@ -271,23 +271,26 @@ const how = (outcome: Outcome) => ("error" in outcome ? outcome.error.code : out
 const endings = (resumed: ResumedTurn) => expectRunning(resumed).results.map(({ ref, outcome }) => [ref, how(outcome)]);
 
 describe("nested calls that wait for approval", () => {
-  test("do not suspend the turn when the outer call waits for them itself", async () => {
-    const { qm, paid } = await world(async ({ invoke, settled }) => {
+  test("suspend the turn with the outer call, which is repeated when the turn resumes", async () => {
+    const { qm, paid } = await world(async ({ invoke }) => {
       const outcomes = await Promise.all([1, 2, 3].map((sum) => invoke("tool__pay", { sum })));
-      return (await Promise.all(outcomes.map(settled))).map(how);
+      return outcomes.map(how);
     });
     const turn = await qm.turns.begin(caller);
+    turn.noted("pays", await qm.invoke("tool__pays", {}, { caller: turn.caller }));
 
-    const call = qm.invoke("tool__pays", {}, { caller: turn.caller });
-    await expect.poll(async () => (await qm.approvals.list({ state: "pending" })).length).toBe(3);
-    await answerAll(qm);
-    const outcome = await call;
-    turn.noted("pays", outcome);
+    const { resumeToken, parts } = await turn.suspend(null);
+    for (const each of await qm.approvals.list({ state: "pending" })) {
+      await qm.approvals.answer(each.id, getSum(each) === 2 ? refused : approved, ann);
+      await expect.poll(async () => (await qm.approvals.get(each.id)).state).toMatch(/done|denied/);
+    }
+    const resumed = expectRunning(await qm.turns.resume(resumeToken));
+    const repeated = await qm.invoke("tool__pays", {}, { caller: resumed.turn.caller });
 
-    expect(outcome).toMatchObject({ status: "done", data: ["done", "tool_denied", "done"] });
+    expect(parts).toMatchObject([{ data: { action: "tool__pays", inner: "tool__pay", args: { sum: 1 } } }]);
+    expect(resumed.results).toMatchObject([{ ref: "pays", repeat: true, outcome: { action: "tool__pay" } }]);
+    expect(repeated).toMatchObject({ status: "done", data: ["done", "tool_denied", "done"] });
     expect(paid.toSorted()).toEqual([1, 3]);
-    await expect(turn.suspend(null)).rejects.toMatchObject({ code: "conflict" });
-    await turn.end("complete");
   });
 
   test("suspend the turn under separate names when the outer call hands them on", async () => {
@@ -307,7 +310,7 @@ describe("nested calls that wait for approval", () => {
     });
     const turn = await qm.turns.begin(caller);
     const outcome = await qm.invoke("tool__pays", {}, { caller: turn.caller });
-    const ids = outcome.status === "done" ? (outcome.data as readonly string[]) : expect.fail(outcome.value);
+    const ids = outcome.status === "waiting" ? (outcome.progress as readonly string[]) : expect.fail(outcome.value);
     for (const [at, id] of ids.entries()) {
       turn.noted(`pays ${at}`, await qm.approvals.outcome(id, { caller: turn.caller, timeoutMs: 0 }));
     }
@@ -383,4 +386,30 @@ describe("a turn", () => {
     const types = (await qm.ledger.read({})).map(({ type }) => type).filter((type) => type.startsWith("turn."));
     expect(types).toEqual(["turn.suspended", "turn.resumed", "turn.suspended", "turn.resumed"]);
   });
+});
+
+test("parts and waiting calls carry the arguments, with known secrets masked", async () => {
+  const qm = await createQuartermaster({
+    redact: { secrets: () => [{ name: "TOKEN", value: "s3cret-value-1" }] },
+    approvals: { worker: false },
+  });
+  onTestFinished(() => qm.close());
+  qm.register({
+    name: "mail",
+    description: "Sends a mail.",
+    inputSchema: { type: "object", properties: { to: { type: "string" }, key: { type: "string" } } },
+    scope: "generalist",
+    effect: "external",
+    requiresApproval: true,
+    handler: () => "sent",
+  });
+  const turn = await qm.turns.begin(caller);
+  turn.noted("m", await qm.invoke("tool__mail", { to: "ann", key: "s3cret-value-1" }, { caller: turn.caller }));
+
+  const { parts, resumeToken } = await turn.suspend(null);
+  const resumed = await qm.turns.resume(resumeToken);
+
+  const shown = { args: { to: "ann", key: "[secret TOKEN]" }, masked: [{ name: "TOKEN", times: 1 }] };
+  expect(parts).toMatchObject([{ partType: "approval-request", data: { ref: "m", ...shown } }]);
+  expect(resumed).toMatchObject({ state: "suspended", waiting: [shown] });
 });

@@ -118,13 +118,13 @@ export async function openDiscovery(options: {
   function hint(): string | undefined {
     const isDisabled = settings.embedder === null || (chosen !== undefined && "off" in chosen);
     if (!enabled || isDisabled || status().rows !== undefined) return undefined;
-    return "Search goes by words only; an operator can see why with `qm embeddings status`.";
+    return "Search goes by words only; an operator can see why.";
   }
 
   return {
     isOn: enabled,
     async find(viewNow, request, signal) {
-      const hint = "Browse with list_actions. An operator can set search.enabled: true.";
+      const hint = "Browse with {list}. An operator can set search.enabled: true.";
       if (!enabled) throw new QmError("search_off", "search is switched off", { hint });
       const view = viewNow();
       const found = await search(view, request, signal);

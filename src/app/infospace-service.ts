@@ -1,7 +1,7 @@
 import type { Provider } from "../catalog/define-action.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
 import type { Action, ActionProvenance } from "../core/action.ts";
-import type { Caller } from "../core/caller.ts";
+import type { Caller, SayListener } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { SEPARATOR } from "../core/names.ts";
@@ -57,6 +57,7 @@ export interface InfospaceServiceOptions {
   checkCaller(caller: Caller): void;
   readonly record: (caller: Caller | undefined, event: UnstampedEvent) => void;
   readonly onProblem: (problem: string) => void;
+  readonly onSay?: SayListener | undefined;
 }
 
 const SWEEP_EVERY_MS = 10 * 60 * 1000;
@@ -107,7 +108,14 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
 
   return {
     providers: [
-      createInfospaceProvider({ infospace, search, previewLimit, valueLimit, elapsed: runtime.elapsed }),
+      createInfospaceProvider({
+        infospace,
+        search,
+        previewLimit,
+        valueLimit,
+        elapsed: runtime.elapsed,
+        onSay: parts.onSay,
+      }),
       ...resourceKinds.map(reserveCategory),
     ],
     live: {
@@ -139,7 +147,7 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
       async storeStream(streamed, maker, signal) {
         if (canLoad(maker.caller)) return keeper.storeStream(streamed, maker, signal);
         await streamed.discard();
-        const hint = "An operator can let you use infospace__load, note__* and collection__*.";
+        const hint = "An operator can let you use the actions that load notes and collections.";
         throw new QmError("denied", "the action streams its result, and you may not load stored results", { hint });
       },
     },

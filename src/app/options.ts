@@ -12,7 +12,7 @@ import {
 } from "../config/limits-schema.ts";
 import { actorOptions, budgetOptions, policyRuleOptions, toolPolicyOptions } from "../config/policy-schema.ts";
 import { duration, type Options } from "../config/schema-values.ts";
-import type { Caller, Dialogue } from "../core/caller.ts";
+import type { Caller, Dialogue, SayListener } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import { didYouMean } from "../core/nearest.ts";
@@ -61,6 +61,8 @@ export interface QuartermasterOptions {
   readonly routing?: readonly RouteRule[];
   readonly destinations?: Destinations;
   readonly tracer?: Tracer;
+  /** Called with each message of `infospace__say` to the user, besides the call's own dialogue. */
+  readonly onSay?: SayListener;
   /** Called with faults of providers and failed writes to the ledger. The ledger records them too, if it can. */
   readonly onProblem?: (problem: string) => void;
   readonly runtime?: Runtime;
@@ -162,6 +164,7 @@ const quartermasterSchema = z.strictObject({
   routing: z.array(z.looseObject({})).optional(),
   destinations: z.record(z.string(), z.union([callback, z.looseObject({ deliver: callback })])).optional(),
   tracer: z.looseObject({ start: callback, took: callback }).optional(),
+  onSay: callback.optional(),
   onProblem: callback.optional(),
   runtime: z.looseObject({ now: callback, elapsed: callback, newId: callback }).optional(),
 } satisfies Record<keyof QuartermasterOptions, z.ZodType>);

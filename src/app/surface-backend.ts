@@ -51,6 +51,7 @@ export function createSurfaceBackend(
     resume: run,
     canSearch: discovery.isOn,
     searchHint: discovery.settledHint,
+    getHintWords: pipeline.getHintWords,
     async search(caller, request, signal) {
       const found = await discovery.find(() => pipeline.getView(caller), request, signal);
       const { hits, requested, effective, unmatched, note } = found;

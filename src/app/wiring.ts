@@ -6,6 +6,7 @@ import { createCatalog } from "../catalog/catalog.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { Caller } from "../core/caller.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
+import { createHintWords } from "../core/hint.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
@@ -94,6 +95,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const infospaceOptions: InfospaceServiceOptions = {
     ...base,
     settings: options.infospace,
+    onSay: options.onSay,
     valueLimit,
     store: store.infospace,
     meaning: discovery.meaning,
@@ -144,7 +146,9 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   });
 
   const shared = { runtime, router, anchors, valueLimit };
-  const running = { ...shared, getView, runner, distributor, redact, onProblem };
+  const getHintWords = (via: string, caller: Caller) =>
+    createHintWords(via, (name) => getView(caller).get(name) !== undefined, discovery.isOn);
+  const running = { ...shared, getView, runner, distributor, redact, onProblem, getHintWords };
   const pipeline: InvokePipeline = {
     ...running,
     get policy() {

@@ -1,4 +1,4 @@
-import { type Caller, canShowForm, type Dialogue, isLeftOpen, isSameCaller } from "../core/caller.ts";
+import { canShowForm, type Dialogue, isLeftOpen } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { CLIENT_ROLE, type CompiledApprovals, checkApprover } from "../policy/approval-rules.ts";
@@ -30,8 +30,6 @@ export interface ApprovalGate {
     | { readonly kind: "waiting"; readonly approval: Approval; readonly unfit?: string | undefined }
     | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome }
   >;
-  /** Waits for the end of a waiting outcome. Returns any other outcome unchanged. */
-  settled(outcome: Outcome, caller: Caller, signal: AbortSignal): Promise<Outcome>;
 }
 
 const FOLLOW_LIMIT_MS = 60_000;
@@ -202,16 +200,6 @@ export function createApprovalGate(options: {
         if (ended !== undefined && (await store.deliver(approval.id)))
           return { kind: "ended", approval: ended, outcome: toApprovalOutcome(ended) };
       }
-    },
-    async settled(outcome, caller, signal) {
-      if (outcome.status !== "waiting") return outcome;
-      const { id } = outcome.approval;
-      const asked = await store.get(id);
-      if (asked === undefined || !isSameCaller(asked.caller, caller)) return outcome;
-      const ended = await changes.waitUntil(id, isFinished, { signal });
-      if (ended === undefined) return outcome;
-      await store.deliver(id);
-      return toApprovalOutcome(ended);
     },
     close() {
       closed = true;

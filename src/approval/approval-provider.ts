@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { defineAction, type Provider } from "../catalog/define-action.ts";
-import type { Action } from "../core/action.ts";
+import type { Action, CallContext } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { createHintWords } from "../core/hint.ts";
 import { omitUndefined } from "../core/json.ts";
-import { getModelData, type Outcome, toWaitingFacts } from "../core/outcome.ts";
+import { composeWaitingHint, getModelData, type Outcome, toWaitingFacts } from "../core/outcome.ts";
 import { annotate } from "../distribution/annotated-record.ts";
 import { type Approvals, REASON_LIMIT } from "./approval.ts";
 
@@ -60,8 +61,8 @@ function createActions(
       description: "Wait for the outcome of a call of yours that a person must approve.",
       effect: "read",
       input: z.object({ approval_id: approvalId, wait_ms: wait }),
-      run: ({ approval_id, wait_ms: timeoutMs }, { caller, signal, untimed }) =>
-        untimed(async () => formatOutcome(await approvals.outcome(approval_id, { caller, signal, timeoutMs }))),
+      run: ({ approval_id, wait_ms: timeoutMs }, { caller, signal, untimed, sees }) =>
+        untimed(async () => formatOutcome(await approvals.outcome(approval_id, { caller, signal, timeoutMs }), sees)),
     }),
     defineAction(APPROVAL, {
       serves,
@@ -97,9 +98,12 @@ function createActions(
 }
 
 /** The outcome as a model may see it. The result stays out of the audit log, because the original call recorded it. */
-function formatOutcome(outcome: Outcome): unknown {
+function formatOutcome(outcome: Outcome, sees: CallContext["sees"]): unknown {
   const { status, action } = outcome;
-  if (outcome.status === "waiting") return { status, action, ...toWaitingFacts(outcome.reason, outcome.approval) };
+  if (outcome.status === "waiting") {
+    const hint = composeWaitingHint(outcome, createHintWords("flat", sees, false));
+    return { status, action, ...toWaitingFacts({ ...outcome, hint }) };
+  }
   if (outcome.status !== "done") return { status, action, ...outcome.error };
   return annotate({ status, action, result: getModelData(outcome) }, { result: { hidden: ["audit"] } });
 }

@@ -150,8 +150,9 @@ export function createApprovalService(options: {
       if (isFinished(ended)) await store.deliver(id);
       return toApprovalOutcome(ended);
     },
-    async look(id, wait = {}) {
-      const outcome = toApprovalOutcome(await waitForEnd(await getApproval(id), wait));
+    async look(id, { caller, ...wait } = {}) {
+      const approval = caller === undefined ? await getApproval(id) : await getOwnApproval(id, caller);
+      const outcome = toApprovalOutcome(await waitForEnd(approval, wait));
       return outcome.status === "done" ? { ...outcome, data: getModelData(outcome) } : outcome;
     },
   };

@@ -126,7 +126,7 @@ export interface Approvals {
   /** Delivers the outcome of a call, or `waiting` at the timeout. Throws `not_found`, also for other callers. */
   outcome(id: string, options?: { caller?: Caller; signal?: AbortSignal; timeoutMs?: number }): Promise<Outcome>;
   /** Like `outcome`, for an observer: not delivered to the caller, and with the data a model would see. */
-  look(id: string, options?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<Outcome>;
+  look(id: string, options?: { caller?: Caller; signal?: AbortSignal; timeoutMs?: number }): Promise<Outcome>;
   /** Runs one approved call, or all whose actions are known here. Returns how many ran. */
   run(id?: string): Promise<number>;
   /** Calls back when an approval changes, in any process. Returns a function that stops it. */
@@ -146,7 +146,7 @@ export function toApprovalOutcome(approval: Approval): Outcome {
   const ending = { callId: approval.callId, durationMs: 0, valueLimit: VALUE_LIMIT, action };
   const error = toApprovalError(approval);
   if (error !== undefined) return createFailedOutcome(ending, error);
-  return createWaitingOutcome(ending, action, approval.reason, toWaitingApproval(approval));
+  return createWaitingOutcome(ending, action, { reason: approval.reason, approval: toWaitingApproval(approval) });
 }
 
 /** Omits the preview, which may hold values that the caller's model has not seen. */

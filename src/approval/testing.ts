@@ -1,14 +1,14 @@
 import { QmError } from "../core/errors.ts";
 import type { ActionName } from "../core/names.ts";
 import { createFailedOutcome, createWaitingOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
-import type { Approvals } from "./approval.ts";
+import type { Approvals, ApprovalView } from "./approval.ts";
 
 const action = "file__write" as ActionName;
 
 /** The outcome of a call whose approval is not answered yet. */
 export function createWaitingResult(approvalId: string): Outcome {
   const approval = { id: approvalId, level: "user", expiresAt: "2027-01-01T00:00:00.000Z" };
-  return createWaitingOutcome(createTestEnding(approvalId), action, "it writes", approval);
+  return createWaitingOutcome(createTestEnding(approvalId), action, { reason: "it writes", approval });
 }
 
 export function createDoneResult(approvalId: string, data: unknown): Outcome {
@@ -28,7 +28,9 @@ export function createFakeApprovals(
   known: (id: string) => boolean = () => true,
 ) {
   const asked: Parameters<Approvals["outcome"]>[] = [];
-  const approvals: Pick<Approvals, "outcome"> = {
+  const approvals: Pick<Approvals, "outcome" | "look" | "get"> = {
+    look: (id, options) => approvals.outcome(id, options),
+    get: async (id) => ({ args: { approval: id }, masked: [] }) as unknown as ApprovalView,
     async outcome(id, options) {
       asked.push([id, options]);
       const outcome = outcomes.get(id) ?? (known(id) ? createWaitingResult(id) : undefined);

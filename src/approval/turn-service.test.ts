@@ -48,7 +48,15 @@ describe("a turn", () => {
     const part = (ref: string, approvalId: string, rest = {}) => {
       return {
         partType: "approval-request",
-        data: { ...data, ref, approvalId, callId: toTestCallId(approvalId), ...rest },
+        data: {
+          ...data,
+          ref,
+          approvalId,
+          callId: toTestCallId(approvalId),
+          args: { approval: approvalId },
+          masked: [],
+          ...rest,
+        },
       };
     };
     expect(suspended).toEqual({
@@ -498,7 +506,7 @@ async function world({ outcome, through = (store) => store }: WorldOptions = {})
   const dead = new Set<number>();
   const events: [Caller, TurnEvent][] = [];
   const { approvals: fake, asked } = createFakeApprovals(outcomes, (id) => !unknown.has(id));
-  const approvals = outcome === undefined ? fake : { outcome };
+  const approvals = outcome === undefined ? fake : { ...fake, outcome };
   let ids = 0;
   let pids = 0;
   const runtime = { now: () => new Date(clock.ms), elapsed: () => 0, newId: () => `id-${ids++}` };

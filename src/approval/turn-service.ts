@@ -6,8 +6,8 @@ import { Lease, LeaseRenewal } from "../core/lease.ts";
 import { type ActionName, quoteName } from "../core/names.ts";
 import { createFailedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
-import type { Approvals } from "./approval.ts";
-import { createTurn, serializeMemo, type Turn, type TurnEvent } from "./turn.ts";
+import type { Approvals, ApprovalView } from "./approval.ts";
+import { createTurn, serializeMemo, type Turn, type TurnEvent, type WaitingCallView } from "./turn.ts";
 import type { WaitingCall } from "./turn-store.ts";
 import { type StoredTurn, type TurnQuery, type TurnStore, type TurnView, toTurnView } from "./turn-store.ts";
 
@@ -43,7 +43,7 @@ export type ResumedTurn =
   | {
       readonly state: "suspended";
       readonly turnId: string;
-      readonly waiting: readonly WaitingCall[];
+      readonly waiting: readonly WaitingCallView[];
       /** The calls with an outcome. They are returned again when the turn continues. */
       readonly results: readonly TurnCallResult[];
     }
@@ -54,14 +54,15 @@ export type ResumedTurn =
       readonly results: readonly TurnCallResult[];
     };
 
-export type TurnCallResult = { readonly ref: string; readonly outcome: Outcome };
+/** `repeat`: `outcome` is that of an inner call. Repeat the noted call: it continues with this outcome. */
+export type TurnCallResult = { readonly ref: string; readonly outcome: Outcome; readonly repeat?: true };
 const LEASE_MS = 15_000;
 const TOKEN_BYTES = 32;
 const TOKEN_LIMIT = 256;
 
 export function createTurnService(options: {
   readonly store: TurnStore;
-  readonly approvals: Pick<Approvals, "outcome">;
+  readonly approvals: Pick<Approvals, "outcome" | "look" | "get">;
   readonly runtime: Runtime;
   readonly self: ProcessInfo;
   /** Records an event. Resolves when it survives the process. */
@@ -76,7 +77,7 @@ export function createTurnService(options: {
     const key = Symbol(turn.id);
     held.add(key);
     const letGo = () => held.delete(key);
-    return createTurn({ ...turn, resumeToken, store, now, holder: () => lease.holder(), letGo, note });
+    return createTurn({ ...turn, resumeToken, store, now, holder: () => lease.holder(), letGo, showArguments, note });
   }
 
   async function findResumable(token: string, caller: Caller | undefined): Promise<StoredTurn> {
@@ -95,12 +96,27 @@ export function createTurnService(options: {
     return seen;
   }
 
+  /** With the arguments of each call. An approval that is no longer stored has none. */
+  function showArguments(calls: readonly WaitingCall[]): Promise<readonly WaitingCallView[]> {
+    const show = async (call: WaitingCall): Promise<WaitingCallView> => {
+      const { args = null, masked = [] } = await approvals.get(call.approvalId).catch(ignoreNotFound);
+      return { ...call, args, masked };
+    };
+    return Promise.all(calls.map(show));
+  }
+
   /** The outcome of a call. A lost one counts as failed, because the turn could never continue otherwise. */
-  async function readOutcome({ approvalId, callId, action }: WaitingCall, caller: Caller): Promise<Outcome> {
+  async function readOutcome(call: WaitingCall, caller: Caller): Promise<Outcome> {
+    const { approvalId, callId, action, inner } = call;
     try {
-      return await approvals.outcome(approvalId, { caller, timeoutMs: 0 });
+      // The outcome of an inner call is left to the outer call, which gets it when it is repeated.
+      if (inner !== undefined) return await approvals.look(approvalId, { caller, timeoutMs: 0 });
+      const outcome = await approvals.outcome(approvalId, { caller, timeoutMs: 0 });
+      // An approved call may wait for an inner call in turn.
+      const isInner = outcome.status === "waiting" && outcome.approval.id !== approvalId;
+      return isInner ? await readOutcome({ ...call, approvalId: outcome.approval.id }, caller) : outcome;
     } catch (thrown) {
-      if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
+      ignoreNotFound(thrown);
       const lost = new QmError("not_found", `the outcome of this call of ${action} is no longer stored`, {
         hint: "It may have run: check before you try again.",
         details: { approval_id: approvalId },
@@ -129,9 +145,13 @@ export function createTurnService(options: {
       const outcomes = await Promise.all(calls.map((call) => readOutcome(call, caller)));
       const waiting = calls.filter((_, at) => outcomes[at]?.status === "waiting");
       const results = calls
-        .map(({ ref }, at) => ({ ref, outcome: outcomes[at] as Outcome }))
+        .map(({ ref, inner }, at) => {
+          const outcome = outcomes[at] as Outcome;
+          return inner === undefined ? { ref, outcome } : { ref, outcome, repeat: true as const };
+        })
         .filter(({ outcome }) => outcome.status !== "waiting");
-      if (waiting.length > 0 || partial) return { state: "suspended", turnId: id, waiting, results };
+      if (waiting.length > 0 || partial)
+        return { state: "suspended", turnId: id, waiting: await showArguments(waiting), results };
       const text = await store.claim(seen, lease.holder(), now());
       if (text === undefined) throw createHeldError();
       const version = seen.version + 1;
@@ -156,6 +176,12 @@ export function createTurnService(options: {
     prune: (before) => store.prune(before),
     close: () => held.close(),
   };
+}
+
+/** Throws any other error again. */
+function ignoreNotFound(thrown: unknown): Partial<ApprovalView> {
+  if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
+  return {};
 }
 
 const hashToken = (token: string): string => hash("sha256", token);

@@ -17,6 +17,8 @@ export interface WaitingCall {
   readonly callId: string;
   readonly approvalId: string;
   readonly action: string;
+  /** The action that a person must approve, if the call made it. */
+  readonly inner?: string;
   readonly level: string;
   readonly reason: string;
   readonly preview?: string;

@@ -4,7 +4,8 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { EventType, UnstampedEvent } from "../core/events.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import type { LeaseHolder } from "../core/lease.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Outcome, WaitingOutcome } from "../core/outcome.ts";
+import type { ApprovalView } from "./approval.ts";
 import { type TurnChange, type TurnEnd, type TurnStore, turnStates, type WaitingCall } from "./turn-store.ts";
 
 export interface Turn {
@@ -33,7 +34,10 @@ export interface SuspendedTurn {
   readonly parts: readonly ApprovalRequestPart[];
 }
 
-export type ApprovalRequestPart = { readonly partType: "approval-request"; readonly data: WaitingCall };
+export type ApprovalRequestPart = { readonly partType: "approval-request"; readonly data: WaitingCallView };
+
+/** A waiting call with what would run: the arguments as approvers see them, with known secrets masked. */
+export type WaitingCallView = WaitingCall & Pick<ApprovalView, "args" | "masked">;
 export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 
 /** In bytes of JSON. */
@@ -49,6 +53,7 @@ export function createTurn(options: {
   readonly now: () => Date;
   readonly holder: () => LeaseHolder;
   readonly letGo: () => void;
+  showArguments(calls: readonly WaitingCall[]): Promise<readonly WaitingCallView[]>;
   /** Records an event. Resolves when it survives the process. */
   note(caller: Caller, event: TurnEvent): Promise<void>;
 }): Turn {
@@ -107,7 +112,9 @@ export function createTurn(options: {
       await write({ state: "suspended", calls, memo: serializeMemo(memo) }, "is suspended");
       const approvals = [...new Set(calls.map(({ approvalId }) => approvalId))];
       await note(caller, { type: "turn.suspended", data: { turnId: id, approvals } });
-      const parts = calls.map((data) => ({ partType: "approval-request", data }) as const);
+      const parts = (await options.showArguments(calls)).map(
+        (data) => ({ partType: "approval-request", data }) as const,
+      );
       return { state: "suspended", turnId: id, resumeToken, parts };
     },
     async end(state) {
@@ -122,10 +129,10 @@ export function createTurn(options: {
   };
 }
 
-function toWaitingCall(ref: string, outcome: Extract<Outcome, { status: "waiting" }>): WaitingCall {
+function toWaitingCall(ref: string, outcome: WaitingOutcome): WaitingCall {
   const { callId, action, reason, approval } = outcome;
-  const { id: approvalId, level, expiresAt, preview } = approval;
-  return omitUndefined({ ref, callId, approvalId, action, level, reason, expiresAt, preview });
+  const { id: approvalId, inner, level, expiresAt, preview } = approval;
+  return omitUndefined({ ref, callId, approvalId, action, inner, level, reason, expiresAt, preview });
 }
 
 /** The memo as it is stored. Throws `invalid_arguments` if it is not JSON, and `too_large`. */

@@ -30,10 +30,8 @@ function createUnknownActionError(view: View, asked: string): QmError {
     parseActionName(asked) === undefined
       ? "It is not written as <category>__<entry>."
       : "No action of that name is available to you.";
-  const hint =
-    suggestions.length > 0
-      ? "Use one of the suggestions, search for the name, or browse with list_actions."
-      : "Search for the name, or browse with list_actions(category=[...]).";
+  const find = "Search for it with {search}. Browse with {list}.";
+  const hint = suggestions.length > 0 ? `Use one of the suggestions. ${find}` : find;
   const message = `Unknown action ${quoteName(asked)}`;
   const pending = view
     .pending()

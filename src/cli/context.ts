@@ -6,6 +6,7 @@ import type { CallerOptions } from "../app/options.ts";
 import type { Environment } from "../config/references.ts";
 import { toOneLine } from "../core/display-text.ts";
 import { QmError } from "../core/errors.ts";
+import { cliHintWords } from "../core/hint.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Workspace, WorkspacePurpose } from "../workspace/workspace.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
@@ -125,7 +126,7 @@ export async function reportNotFound<T>({ out, end }: Context, work: () => Promi
     return await work();
   } catch (thrown) {
     if (!isNotFound(thrown)) throw thrown;
-    out.problem(thrown.toProblem());
+    out.problem(thrown.toProblem(cliHintWords));
     end(exitCodes.unknown);
     return undefined;
   }

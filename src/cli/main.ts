@@ -1,6 +1,7 @@
 import { Command, CommanderError, type Option } from "commander";
 import { readPackageInfo } from "../app/system-runtime.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
+import { cliHintWords } from "../core/hint.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Context, GlobalOptions, Io } from "./context.ts";
@@ -127,7 +128,7 @@ function reportError(thrown: unknown, io: Io, program: Command, argv: readonly s
   }
   const error =
     thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown), { cause: thrown });
-  out.problem(error.toProblem());
+  out.problem(error.toProblem(cliHintWords));
   if (error.code === "internal" && io.env.QM_DEBUG && thrown instanceof Error) out.note(thrown.stack ?? "");
   return getExitCode(error.code, io.signal.aborted || error instanceof InterruptedError);
 }

@@ -34,11 +34,10 @@ export interface CallContext {
   sees(name: string): boolean;
   /**
    * Calls another action for the same caller through `invoke()`: recorded with this call as its parent and cancelled with
-   * it. Handles in its arguments are plain data, because the handler already has their values. Never rejects.
+   * it. Handles in its arguments are plain data, because the handler already has their values. Never rejects. If it waits
+   * for a person when the handler ends, this call waits, too, and what the handler returns is its progress.
    */
   invoke(name: string, args?: unknown): Promise<Outcome>;
-  /** Waits for a nested call that waits for a person, outside the timeout. Rejects when this call is aborted. */
-  settled(outcome: Outcome): Promise<Outcome>;
   /** Absent: the call needed no approval. */
   readonly approvalDecision?: ApprovalDecision;
   readonly trace?: TraceCarrier;

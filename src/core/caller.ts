@@ -21,6 +21,12 @@ export interface Dialogue {
   ask(questions: AskedQuestions): Promise<Readonly<Record<string, JsonObject>>>;
 }
 
+/** The logger of log lines that are messages to the user. */
+export const SAY_LOGGER = "say";
+
+/** Gets a message to the user while the call runs. */
+export type SayListener = (text: string, call: { readonly caller: Caller; readonly callId: string }) => void;
+
 /** Whether an MCP client can show a form. Older clients declare forms as `elicitation: {}`. */
 export const canShowForm = ({ elicitation }: JsonObject): boolean =>
   isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);

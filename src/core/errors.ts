@@ -1,4 +1,5 @@
 import type { Content } from "./handler-result.ts";
+import { type HintWords, renderHint } from "./hint.ts";
 import { clip, type Json, type JsonObject, omitUndefined } from "./json.ts";
 
 /** Every error code. Retryable: the same call may succeed later. A test compares `docs/errors.md` with this table. */
@@ -45,6 +46,7 @@ export type ErrorCode = keyof typeof errorCodes;
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
 interface QmErrorOptions {
+  /** What to do next. Steps such as `{search}` are filled in by the surface that shows it. */
   readonly hint?: string;
   readonly details?: JsonObject;
   readonly cause?: unknown;
@@ -56,14 +58,18 @@ interface QmErrorOptions {
 export class QmError extends Error {
   override readonly name = "QmError";
   readonly code: ErrorCode;
+  /** Without the sentences that only some surfaces can show. */
   readonly hint: string | undefined;
+  /** As it was given, to be passed on. */
+  readonly hintTemplate: string | undefined;
   readonly details: JsonObject;
   readonly content: Content | undefined;
 
   constructor(code: ErrorCode, message: string, { hint, details, cause, content }: QmErrorOptions = {}) {
     super(message, { cause });
     this.code = code;
-    this.hint = hint;
+    this.hint = hint === undefined ? undefined : renderHint(hint);
+    this.hintTemplate = hint;
     this.details = details ?? {};
     this.content = content;
   }
@@ -72,9 +78,9 @@ export class QmError extends Error {
     return errorCodes[this.code].retryable;
   }
 
-  toProblem(): Problem {
-    const hint = this.hint === undefined ? {} : { hint: this.hint };
-    return { code: this.code, error: this.message, ...hint, ...this.details };
+  toProblem(words?: HintWords): Problem {
+    const hint = this.hintTemplate === undefined ? undefined : renderHint(this.hintTemplate, words);
+    return { code: this.code, error: this.message, ...omitUndefined({ hint }), ...this.details };
   }
 }
 

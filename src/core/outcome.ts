@@ -1,6 +1,7 @@
 import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
 import { type Content, cutText } from "./handler-result.ts";
-import type { JsonObject } from "./json.ts";
+import { type HintWords, renderHint } from "./hint.ts";
+import { isRecord, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface OutcomeBase {
@@ -20,7 +21,8 @@ interface OutcomeBase {
  * - `done`: it ran; `data` is the whole result, for programs
  * - `failed`: it ran or could not run, and `error` says why
  * - `refused`: it did not run, because the caller may not, or a person denied it
- * - `waiting`: it has not run yet. A person must approve it first; then it runs once, even if no one waits for it
+ * - `waiting`: a person must approve it first; then it runs once, even if no one waits for it. A call whose handler made a
+ *   call that waits is `waiting`, too: repeating it after the approval continues with the result of the inner call
  */
 export type Outcome =
   | (OutcomeBase & {
@@ -37,6 +39,9 @@ export type Outcome =
       readonly action: ActionName;
       readonly reason: string;
       readonly approval: WaitingApproval;
+      readonly hint: string;
+      /** What the handler of a call that waits inside returned. `continue_with` in it: arguments to add when repeating it. */
+      readonly progress?: unknown;
     })
   | (OutcomeBase & {
       readonly status: "failed" | "refused";
@@ -48,6 +53,8 @@ export type Outcome =
 export interface ResultReference {
   /** `note__12`, `collection__7`. Load it, or pass `{"$from": "note__12"}` as an argument of any call. */
   readonly handle: ActionName;
+  /** The same as `handle`, under the name that uniform results have for it. */
+  readonly resource_id: ActionName;
   readonly kind: "note" | "collection";
   readonly bytes: number;
   readonly count?: number;
@@ -55,8 +62,12 @@ export interface ResultReference {
 
 export type OutcomeStatus = Outcome["status"];
 
+export type WaitingOutcome = Extract<Outcome, { readonly status: "waiting" }>;
+
 export interface WaitingApproval {
   readonly id: string;
+  /** The action that a person must approve, if another call made it. */
+  readonly inner?: ActionName;
   /** The level that must approve: `user`, `admin`, or one of the installation's own. */
   readonly level: string;
   readonly expiresAt: string;
@@ -88,6 +99,8 @@ export interface CallEnding {
   readonly valueLimit: number;
   /** Undefined if the name was not resolved. */
   readonly action: ActionName | undefined;
+  /** How the caller's surface names the steps in hints. Absent: hints name none. */
+  readonly words?: HintWords;
 }
 
 /** Errors of calls that the caller may not make or a person did not approve. All others are failures. */
@@ -101,9 +114,10 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "unknown_actor",
 ]);
 
-export function createFailedOutcome({ callId, durationMs, valueLimit, action }: CallEnding, thrown: unknown): Outcome {
+export function createFailedOutcome(ending: CallEnding, thrown: unknown): Outcome {
+  const { callId, durationMs, valueLimit, action, words } = ending;
   const known = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
-  const error: Problem = known.toProblem();
+  const error: Problem = known.toProblem(words);
   return {
     status: REFUSALS.has(error.code) ? "refused" : "failed",
     callId,
@@ -116,29 +130,49 @@ export function createFailedOutcome({ callId, durationMs, valueLimit, action }: 
   };
 }
 
+export type Wait = Pick<WaitingOutcome, "reason" | "approval" | "progress">;
+
 export function createWaitingOutcome(
-  { callId, durationMs, valueLimit }: CallEnding,
+  { callId, durationMs, valueLimit, words }: CallEnding,
   action: ActionName,
-  reason: string,
-  approval: WaitingApproval,
+  wait: Wait,
 ): Outcome {
-  const value = formatResultValue({ status: "waiting", ...toWaitingFacts(reason, approval) }, valueLimit);
-  return { status: "waiting", callId, durationMs, action, reason, approval, value };
+  const waits = { ...wait, hint: composeWaitingHint(wait, words) };
+  const value = formatResultValue({ status: "waiting", ...toWaitingFacts(waits) }, valueLimit);
+  return { status: "waiting", callId, durationMs, action, ...waits, value };
 }
 
-export function toWaitingFacts(reason: string, approval: WaitingApproval): JsonObject {
-  const { id, level, expiresAt, preview, unfit } = approval;
-  const elsewhere =
-    unfit === undefined
-      ? ""
-      : ` The user was not asked here, because ${unfit}. They can answer with \`qm approvals\`, an approval link or the HTTP API.`;
+/** What the caller can do, and at a terminal or in a program, how to approve it. */
+export function composeWaitingHint({ approval, progress }: Wait, words?: HintWords): string {
+  const { id, inner, unfit } = approval;
+  const result =
+    inner === undefined
+      ? `Call {approval__await} with {"approval_id":"${id}"} to get its outcome. Repeat the same call later to get its outcome.`
+      : isRecord(progress) && progress.continue_with !== undefined
+        ? "Then repeat this call with the arguments in continue_with added."
+        : "Then repeat this call. It continues with that result.";
+  const sentences = [
+    inner === undefined ? "It has not run yet." : `It waits for ${inner}.`,
+    "When a person approves it, it runs by itself, once.",
+    "Tell {user} what waits and why, and that they can approve it with this approval id on Quartermaster's command line or approval page.",
+    unfit === undefined ? "" : `The user was not asked here, because ${unfit}.`,
+    `Approve it with {approve ${id}}.`,
+    result,
+  ];
+  return renderHint(sentences.filter((sentence) => sentence !== "").join(" "), words) ?? "";
+}
+
+export function toWaitingFacts({ reason, approval, hint, progress }: Wait & Pick<WaitingOutcome, "hint">): JsonObject {
+  const { id, inner, level, expiresAt, preview } = approval;
   return {
     reason,
     approval_id: id,
+    ...(inner === undefined ? {} : { inner }),
     level,
     expires_at: expiresAt,
-    hint: `It has not run yet. When a person approves it, it runs by itself, once. Tell the user what waits and why. Call approval__await with {"approval_id":"${id}"}, or repeat the same call, to get its outcome.${elsewhere}`,
+    hint,
     // Last, so that cutting a long preview does not cut the hint.
+    ...(progress === undefined ? {} : { progress: progress as Json }),
     ...(preview === undefined ? {} : { would_run: preview }),
   };
 }

@@ -66,7 +66,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   function requireOwner<T extends Resource>(resource: T, handle: string, caller: Caller): T {
     if (isOwnResource(resource, caller)) return resource;
     throw new QmError("denied", `${handle} belongs to another caller: you may read it and not change it`, {
-      hint: "Make a copy of your own and change that: infospace__create-collection, infospace__create-note.",
+      hint: "Make a copy of your own and change that. Use {infospace__create-collection} for a collection. Use {infospace__create-note} for a note.",
       details: { handle },
     });
   }

@@ -169,7 +169,7 @@ export function formatAsText(value: Json, as: HandleTextFormat): string {
 
 export function addArgumentPath(thrown: unknown, at: string): unknown {
   if (!(thrown instanceof QmError)) return thrown;
-  const { code, hint, details } = thrown;
+  const { code, hintTemplate: hint, details } = thrown;
   return new QmError(code, `${formatPlace(at)}: ${thrown.message}`, {
     cause: thrown,
     ...(hint === undefined ? {} : { hint }),
@@ -189,7 +189,7 @@ function invalidReferenceError(at: string, problem: string): QmError {
 
 export function handleFromDataError(at: string): QmError {
   return new QmError("invalid_arguments", `${formatPlace(at)}: a handle cannot be taken from data`, {
-    hint: "Write the handle itself, such as note__12. Read the content of a note with infospace__load.",
+    hint: "Write the handle itself, such as note__12. Read the content of a note with {infospace__load}.",
     details: { at },
   });
 }

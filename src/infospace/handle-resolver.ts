@@ -60,7 +60,7 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
       const references: ArgumentReference[] = [];
       replaceReferences(args, asHandles, (reference) => void references.push(reference));
       if (references.length > MAX_HANDLES) {
-        const hint = "Make one collection of them with infospace__create-collection, and give that.";
+        const hint = "Make one collection of them, and give that. Use {infospace__create-collection}.";
         throw new QmError("too_large", `the arguments hold more than ${MAX_HANDLES} handles`, { hint });
       }
       const { values, from } = await resolveValues(references, caller);
@@ -134,7 +134,7 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
     if (budget.left >= 0) return;
     const limit = READ_FACTOR * fillLimit;
     throw new QmError("too_large", `with ${handle} more than ${limit} bytes would be read for the arguments`, {
-      hint: "Make notes of the parts that are needed first, with infospace__project or infospace__split, and give those.",
+      hint: "Make notes of the parts that are needed first, and give those. Use {infospace__project}. Use {infospace__split}.",
       details: { handle, limit },
     });
   }
@@ -165,19 +165,19 @@ function describeMissingItem(count: number, step: PathStep): string {
 function missingPartError({ at, reference: { handle, path = "" } }: ArgumentReference, why: string): QmError {
   return new QmError("not_found", `${formatPlace(at)}: ${handle} has no ${quoteName(path)}: ${why}`, {
     details: { at, handle, path },
-    hint: `Look at its shape with infospace__load {"target":"${handle}"}, then give a path that exists.`,
+    hint: `Give a path that exists. Look at its shape with {infospace__load} {"target":"${handle}"}.`,
   });
 }
 
 function incompleteError(handle: string): QmError {
   return new QmError("conflict", `${handle} is not complete: it is still being filled, or filling it was interrupted`, {
-    hint: "Wait for it, or take the notes so far with infospace__head.",
+    hint: "Wait for it. Take the notes so far with {infospace__head}.",
   });
 }
 
 function argumentsTooLargeError(limit: number, handle: string): QmError {
   return new QmError("too_large", `with the value of ${handle} the arguments are longer than ${limit} characters`, {
-    hint: "Give a path to the part that is needed, or narrow it first with infospace__filter-structured, infospace__project or infospace__head.",
+    hint: "Give a path to the part that is needed, or narrow it first. Use {infospace__filter-structured}. Use {infospace__project}. Use {infospace__head}.",
     details: { handle, limit },
   });
 }

@@ -115,7 +115,7 @@ const NOTHING_IMPORTED = "Nothing was imported. Fix the line, or export again.";
 function addLineNumber(thrown: unknown, line: number): unknown {
   if (thrown instanceof Error && (thrown.name === "AbortError" || thrown.name === "TimeoutError")) return thrown;
   if (thrown instanceof QmError) {
-    const { code, message, hint, details } = thrown;
+    const { code, message, hintTemplate: hint, details } = thrown;
     if (code !== "invalid_output" && code !== "too_large") return thrown;
     return new QmError("invalid_arguments", message, { hint: hint ?? NOTHING_IMPORTED, details, cause: thrown });
   }

@@ -98,14 +98,14 @@ export function getResourceKind(resource: Resource): ResourceKind {
 
 export function notAHandleError(asked: string): QmError {
   return new QmError("not_found", `${quoteName(asked)} is neither a handle nor the name of a note or collection`, {
-    hint: "A handle is note__<number> or collection__<number>. infospace__search-collections and infospace__search-notes with an empty query list the newest.",
+    hint: "A handle is note__<number> or collection__<number>. {infospace__search-collections} with an empty query lists the newest collections. {infospace__search-notes} with an empty query lists the newest notes.",
     details: { handle: asked },
   });
 }
 
 export function handleNotFoundError(handle: string): QmError {
   const hint =
-    "What is not saved expires after a while. Search with infospace__search-collections and infospace__search-notes, or make it again.";
+    "What is not saved expires after a while. Make it again. Find collections with {infospace__search-collections}. Find notes with {infospace__search-notes}.";
   return new QmError("not_found", `there is no ${quoteName(handle)} here`, { hint, details: { handle } });
 }
 
@@ -117,7 +117,7 @@ export function versionNotFoundError(handle: string, asked: number, present: num
 export function wrongKindError(handle: string, wanted: ResourceKind): QmError {
   const hint =
     wanted === "collection"
-      ? "Make a collection of it with infospace__split or infospace__create-collection."
-      : "Take a note of the collection, or make one of it with infospace__flatten.";
+      ? "Make a collection of it. Use {infospace__split}. Use {infospace__create-collection}."
+      : "Take a note of the collection. Make one of it with {infospace__flatten}.";
   return new QmError("invalid_arguments", `${handle} is not a ${wanted}`, { hint });
 }

@@ -2,7 +2,7 @@ import { clip, getOwn, type Json, type JsonObject } from "../core/json.ts";
 import { describeJson, fitJson, formatKey, getJsonKind, isList, stripFileBytes } from "./json-preview.ts";
 import { findLargePart, type LargePart } from "./large-part.ts";
 import type { Collection, NoteFacts, Resource } from "./note.ts";
-import { formatHandle } from "./note.ts";
+import { formatHandle, type ResourceKind } from "./note.ts";
 
 export type CollectionSampler = ReturnType<typeof createSampler>;
 const MAX_FIELDS = 40;
@@ -91,13 +91,20 @@ export function previewCollection(collection: Collection, sampler: CollectionSam
   return { ...facts, ...sampler.preview(limit === undefined ? undefined : limit - measureJson(facts)) };
 }
 
+/** A handle, and the same as `resource_id`, which uniform results call it. */
+export function toReference(kind: ResourceKind, id: number) {
+  const handle = formatHandle(kind, id);
+  return { handle, resource_id: handle };
+}
+
 export function summarizeResource(resource: Resource): JsonObject {
   const { id, bytes } = resource;
   if (!("count" in resource)) {
-    return { handle: formatHandle("note", id), kind: "note", format: resource.format, bytes, ...formatLabel(resource) };
+    const { format } = resource;
+    return { ...toReference("note", id), kind: "note", format, bytes, ...formatLabel(resource) };
   }
   const { count, complete } = resource;
-  const facts = { handle: formatHandle("collection", id), kind: "collection", count, bytes, ...formatLabel(resource) };
+  const facts = { ...toReference("collection", id), kind: "collection", count, bytes, ...formatLabel(resource) };
   return complete ? facts : { ...facts, complete };
 }
 

@@ -56,7 +56,7 @@ export function findExcess(quota: Quota, scope: QuotaScope, after: QuotaAmount, 
 export function quotaExceededError({ scope, of, limit, used, wanted }: QuotaExcess): QmError {
   const message = `this ${scope} may store ${limit} ${of} and stores ${used}: ${wanted} more do not fit, and nothing was stored`;
   const hint =
-    "Remove unused notes and collections with infospace__remove, or narrow the result first, for example with infospace__filter-structured or a smaller limit.";
+    "Remove unused notes and collections, or ask for less. Remove them with {infospace__remove}. Narrow a result with {infospace__filter-structured}.";
   return new QmError("quota_exceeded", message, { hint, details: { scope, of, limit, used, wanted } });
 }
 

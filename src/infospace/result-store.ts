@@ -10,7 +10,7 @@ import { fitJson } from "./json-preview.ts";
 import { readJsonLines } from "./json-text.ts";
 import type { NoteFacts, Resource, ResourceKind } from "./note.ts";
 import { DEFAULT_MEDIA_TYPE, formatHandle, getResourceKind } from "./note.ts";
-import { fitEntries } from "./preview.ts";
+import { fitEntries, toReference } from "./preview.ts";
 import type { NoteAuthor } from "./provenance.ts";
 import { isOutOfRoom } from "./quota.ts";
 import { formatNextStep, type StoredValue, storeCollection, storeValue, toJsonStream } from "./store-value.ts";
@@ -18,6 +18,7 @@ import { formatNextStep, type StoredValue, storeCollection, storeValue, toJsonSt
 /** A result that a model gets as a handle instead of its data. */
 export interface StoredResult {
   readonly handle: ActionName;
+  readonly resource_id: ActionName;
   readonly kind: ResourceKind;
   readonly bytes: number;
   readonly count?: number;
@@ -56,7 +57,8 @@ export function createResultStore({ infospace, previewLimit, sees }: ResultStore
     const text = formatNextStep(hint, (name) => sees(name, caller), limit);
     const next = text === "" ? {} : { next: text };
     const shown = { ...preview(previewLimit - JSON.stringify(next).length), ...next };
-    return { handle, kind, bytes: resource.bytes, ...getCount(resource), shown: fitEntries(shown, previewLimit) };
+    const facts = { ...toReference(kind, resource.id), kind, bytes: resource.bytes, ...getCount(resource) };
+    return { ...facts, shown: fitEntries(shown, previewLimit) };
   }
 
   /** Several files also get a collection, so that one handle leads to all of them. */
@@ -124,8 +126,7 @@ type StoredFiles = Readonly<{ resource: Resource; part: string; facts: JsonObjec
 
 function previewFiles({ resource, part, facts: files }: StoredFiles, data: unknown): StoredValue {
   const kind = getResourceKind(resource);
-  const handle = formatHandle(kind, resource.id);
-  const facts = { handle, kind, bytes: resource.bytes, ...getCount(resource), ...files };
+  const facts = { ...toReference(kind, resource.id), kind, bytes: resource.bytes, ...getCount(resource), ...files };
   const room = JSON.stringify(facts).length + `"result":,`.length;
   const preview = (limit: number) => ({ ...facts, result: fitJson(data as Json, limit - room).value });
   return { resource, part, preview };

@@ -10,11 +10,13 @@ import { type Action, hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
+import type { HintWords } from "../core/hint.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import { type CallEnding, createFailedOutcome, createWaitingOutcome, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Anchors } from "../distribution/anchors.ts";
+import type { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import type { HandleResolver } from "../infospace/handle-resolver.ts";
 import type { CallLineage } from "../infospace/provenance.ts";
@@ -37,8 +39,16 @@ import type { BudgetMeter } from "./budget-meter.ts";
 import type { CallRecord, CallRecorder } from "./call-record.ts";
 import { getSlotKey, type HeldSlots } from "./concurrency.ts";
 import { type LearnSource, learnNamedSource } from "./learn-source.ts";
-import { type CheckedResult, checkResult, StoredStream, storeLongResult, toDoneOutcome } from "./result.ts";
+import {
+  type CheckedResult,
+  checkResult,
+  StoredStream,
+  storeLongResult,
+  toDoneOutcome,
+  toInnerWait,
+} from "./result.ts";
 import type { Previewer, RunContext, Runner } from "./runner.ts";
+import { WaitingInside } from "./waiting-inside.ts";
 
 export interface ActionCall {
   readonly id: string;
@@ -83,6 +93,8 @@ export interface InvokePipeline {
   readonly lineage: CallLineage;
   readonly preview: Previewer;
   readonly tracer: Tracer;
+  /** How hints name their steps to a caller. */
+  getHintWords(via: string, caller: Caller): HintWords;
   /** Removes secrets from what the tracer gets. */
   readonly redact: (value: unknown) => Json;
   readonly valueLimit: number;
@@ -98,11 +110,12 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
   const { runtime, tracer, redact, valueLimit } = pipeline;
   const started = runtime.elapsed();
   const span = startCallSpan(tracer, { ...call, callId: call.id, parent: call.trace, redact });
+  const words = pipeline.getHintWords(call.via, call.caller);
   const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span };
   const ending = () => {
     const durationMs = Math.max(0, runtime.elapsed() - started);
     const { name: action, resultChars = valueLimit } = progress.action ?? {};
-    return { callId: call.id, durationMs, valueLimit: resultChars, action };
+    return { callId: call.id, durationMs, valueLimit: resultChars, action, words };
   };
   let outcome: Outcome;
   try {
@@ -194,8 +207,8 @@ async function attempt(
       const { approval, unfit } = obtained;
       // A preview made of values that the model has only tokens for is shown to people alone.
       const facts = omitUndefined({ preview: hasTokens ? undefined : preview, unfit });
-      const waiting = { ...toWaitingApproval(approval), ...facts };
-      return (ending) => createWaitingOutcome(ending, action.name, approval.reason, waiting);
+      const waits = { reason: approval.reason, approval: { ...toWaitingApproval(approval), ...facts } };
+      return (ending) => createWaitingOutcome(ending, action.name, waits);
     }
     if (obtained.kind === "ended") {
       const { approval, outcome } = obtained;
@@ -225,10 +238,13 @@ async function attempt(
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
     const checked = await pipeline.router.dispatch(routed, async (limits) => {
       const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
-      return checkResult(action, answered, (annotated) =>
-        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal }),
-      );
+      const distribute = (annotated: AnnotatedRecord<unknown>) =>
+        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal });
+      return answered instanceof WaitingInside
+        ? toInnerWait(answered, distribute, pipeline.valueLimit)
+        : checkResult(action, answered, distribute);
     });
+    if ("approval" in checked) return (ending) => createWaitingOutcome(ending, action.name, checked);
     progress.result = checked;
     const result = await storeLongResult(pipeline, call, action, checked);
     progress.result = result;
@@ -273,7 +289,6 @@ function createRunContext(
       new StoredStream(
         await pipeline.resultStore.storeStream(streamed, { caller, callId, action: action.name }, signal),
       ),
-    settled: (outcome, signal) => pipeline.approvalGate.settled(outcome, caller, signal),
   };
 }
 

@@ -3,7 +3,7 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { type Content, formatContent, measureMedia, WithContent } from "../core/handler-result.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
-import { type CallEnding, formatResultValue, type Outcome } from "../core/outcome.ts";
+import { type CallEnding, formatResultValue, type Outcome, type Wait } from "../core/outcome.ts";
 import { getValidator, type SchemaMismatch } from "../core/schema-validator.ts";
 import { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { DistributedResult } from "../distribution/distributor.ts";
@@ -11,6 +11,7 @@ import { fitJson } from "../infospace/json-preview.ts";
 import { isOutOfRoom } from "../infospace/quota.ts";
 import type { StoredResult, VisibleResult } from "../infospace/result-store.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
+import type { WaitingInside } from "./waiting-inside.ts";
 
 /** A result that is JSON and fits the action's output schema. */
 export interface CheckedResult {
@@ -44,6 +45,37 @@ export async function checkResult(
   const whole = checkData(action, answered.record);
   const { forModel, audit } = await distribute(answered);
   return { ...whole, forModel, audit };
+}
+
+/** Characters of a waiting answer beside the progress. */
+const WAITING_FACTS = 1_500;
+
+/** The wait of an inner call as the wait of the call that made it, with what a model may see of its answer. */
+export async function toInnerWait(
+  { outcome, answered }: WaitingInside,
+  distribute: (annotated: AnnotatedRecord<unknown>) => Promise<DistributedResult>,
+  valueLimit: number,
+): Promise<Wait> {
+  const { reason, approval, action } = outcome;
+  const waits = { reason, approval: { ...approval, inner: approval.inner ?? action } };
+  const seen = await readProgress(answered, distribute);
+  if (seen === undefined || seen === null) return waits;
+  return { ...waits, progress: fitJson(seen, Math.max(valueLimit - WAITING_FACTS, valueLimit / 2)).value };
+}
+
+/** Undefined for what is not JSON: the call is repeated and answers then. */
+async function readProgress(
+  answered: unknown,
+  distribute: (annotated: AnnotatedRecord<unknown>) => Promise<DistributedResult>,
+): Promise<Json | undefined> {
+  if (answered instanceof StoredStream) return toStreamResult(answered.kept).data as Json;
+  if (answered instanceof AnnotatedRecord) return (await distribute(answered)).forModel;
+  const data = answered instanceof WithContent ? answered.data : answered;
+  try {
+    return isNotJson(data) ? undefined : JSON.parse(JSON.stringify(data));
+  } catch {
+    return undefined;
+  }
 }
 
 function toStreamResult(kept: StoredResult): CheckedResult {

@@ -10,7 +10,6 @@ const context: RunContext = {
   caller: { actor: "a", session: "s" },
   callId: "c",
   sees: () => false,
-  settled: async (outcome) => outcome,
   storeStream: () => {
     throw new Error("nothing is streamed here");
   },

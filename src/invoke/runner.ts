@@ -4,8 +4,8 @@ import type { AskedQuestions, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
 import type { JsonObject } from "../core/json.ts";
-import type { Outcome } from "../core/outcome.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
+import { noteWaiting, trackWaiting } from "./waiting-inside.ts";
 
 export interface RunLimits {
   /** For actions that state none of their own. */
@@ -23,13 +23,15 @@ export interface RunContext
   begin?(): Promise<void>;
   /** Creates the handler's `invoke`. Questions of inner calls go through `dialogue`, so their time does not count. */
   createInvoke(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
-  settled(outcome: Outcome, signal: AbortSignal): Promise<Outcome>;
   /** Stores a streamed result. Its time counts as the handler's. */
   storeStream(streamed: Streamed, signal: AbortSignal): Promise<unknown>;
 }
 
 export interface Runner {
-  /** Throws `timed_out`, `cancelled`, `overloaded` or `action_failed`. A hanging handler keeps its slot. */
+  /**
+   * Answers what the handler returned, or `WaitingInside`. Throws `timed_out`, `cancelled`, `overloaded` or
+   * `action_failed`. A hanging handler keeps its slot.
+   */
   run(
     action: Action,
     args: JsonObject,
@@ -47,7 +49,7 @@ export function createRunner(limits: RunLimits): Runner {
   const running = new Set<AbortController>();
   let closed = false;
   return {
-    async run(action, args, { held, begin, createInvoke, settled, storeStream, dialogue: raw, ...context }, wanted) {
+    async run(action, args, { held, begin, createInvoke, storeStream, dialogue: raw, ...context }, wanted) {
       const controller = new AbortController();
       const { signal } = controller;
       const longest = wanted.timeoutMs ?? LONGEST_TIMER_MS;
@@ -69,16 +71,10 @@ export function createRunner(limits: RunLimits): Runner {
         begun = true;
         await begin?.();
         signal.throwIfAborted();
-        const handlerContext = {
-          ...context,
-          ...(dialogue === undefined ? {} : { dialogue }),
-          signal,
-          untimed,
-          invoke: createInvoke(signal, dialogue),
-          settled: (outcome: Outcome) => untimed(() => settled(outcome, signal)),
-        };
+        const { invoke, findWaiting } = trackWaiting(createInvoke(signal, dialogue));
+        const handlerContext = { ...context, ...(dialogue === undefined ? {} : { dialogue }), signal, untimed, invoke };
         work = runHandler(action, args, handlerContext, storeStream);
-        return await raceAbort(work, signal);
+        return await raceAbort(noteWaiting(work, findWaiting), signal);
       } catch (thrown) {
         if (thrown instanceof QmError) throw thrown;
         throw new QmError("action_failed", `${action.name} failed: ${getErrorMessage(thrown)}`, { cause: thrown });

@@ -6,12 +6,14 @@ import type { View } from "../catalog/view.ts";
 import { type Action, getDefinitionHash } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
+import { createHintWords } from "../core/hint.ts";
 import type { Json } from "../core/json.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Outcome, WaitingOutcome } from "../core/outcome.ts";
 import { silentTracer } from "../core/tracing.ts";
 import type { CallRecord } from "../invoke/call-record.ts";
 import { type ActionCall, type InvokePipeline, invoke } from "../invoke/invoke.ts";
 import type { Runner } from "../invoke/runner.ts";
+import { WaitingInside } from "../invoke/waiting-inside.ts";
 import type { PolicyDecision } from "../policy/decide.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "../policy/policy.ts";
 import { type BudgetAccounts, createBudgetAccounts } from "./budget-accounts.ts";
@@ -22,13 +24,17 @@ export interface ReplayEnvironment extends Pick<ReplayParts, "runtime" | "live" 
   readonly policy: Policy;
   viewOf(caller: Caller, live?: readonly Action[]): View;
   readonly accounts: BudgetAccounts;
+  readonly getHintWords: InvokePipeline["getHintWords"];
 }
 
 export function createReplayEnvironment(parts: ReplayParts, options: PolicyOptions | undefined): ReplayEnvironment {
   const { runtime, valueLimit, anchors, live } = parts;
   const policy = options === undefined ? parts.policy() : compilePolicy(options);
   const accounts = createBudgetAccounts(policy);
-  return { runtime, valueLimit, anchors, live, policy, accounts, viewOf: (...args) => parts.viewOf(policy, ...args) };
+  const viewOf: ReplayEnvironment["viewOf"] = (...args) => parts.viewOf(policy, ...args);
+  const getHintWords: ReplayEnvironment["getHintWords"] = (via, caller) =>
+    createHintWords(via, (name) => viewOf(caller).get(name) !== undefined, parts.search.canSearch);
+  return { runtime, valueLimit, anchors, live, policy, accounts, viewOf, getHintWords };
 }
 
 export interface ReplayScript {
@@ -121,7 +127,6 @@ function createRecordedGate(script: ReplayScript, valueLimit: number): ApprovalG
       const outcome = restoreOutcome(recorded, { callId, action: action.name, valueLimit });
       return outcome === undefined ? { kind: "waiting", approval } : { kind: "ended", approval, outcome };
     },
-    settled: async (outcome) => outcome,
   };
 }
 
@@ -139,6 +144,16 @@ function toReplayApproval(request: ApprovalRequest, recorded: RecordedCall | und
     ...(answer === undefined ? {} : { answer: { ...answer, via: "replay", at } }),
     delivered: false,
   };
+}
+
+/** The approval that an inner call waited for when this call, which needed none itself, ended. */
+function findInnerApproval({ approval, end, decisions: [first] }: RecordedCall): string | undefined {
+  return end === undefined && first?.decision === "allow" ? approval?.id : undefined;
+}
+
+function toRecordedWait({ name: action }: Action, id: string, expiresAt: string): WaitingOutcome {
+  const approval = { id, level: "user", expiresAt };
+  return { status: "waiting", callId: "", durationMs: 0, value: "", action, reason: "", hint: "", approval };
 }
 
 type CallTrace = { -readonly [Key in Exclude<keyof ReplayAnswer, "outcome">]: ReplayAnswer[Key] };
@@ -169,10 +184,12 @@ function createRecordedRunner(script: ReplayScript, { id, inside }: ActionCall, 
       if (signal?.aborted) throw new QmError("cancelled", `${action.name} was cancelled`);
       trace.isRun = true;
       const recorded = script.findRecorded(action);
-      if (recorded !== undefined && hasRun(recorded)) {
+      const inner = recorded === undefined ? undefined : findInnerApproval(recorded);
+      if (recorded !== undefined && (hasRun(recorded) || inner !== undefined)) {
         await script.inside?.({ callId: id, held: new Set([...(inside?.held ?? []), action.name]) });
         if (recorded.end?.status === "done") return recorded.end.result;
         if (recorded.end !== undefined) throw restoreError(recorded.end);
+        if (inner !== undefined) return new WaitingInside(toRecordedWait(action, inner, recorded.at), undefined);
       }
       trace.isMissing = true;
       throw script.missing(action);

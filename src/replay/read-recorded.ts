@@ -177,8 +177,8 @@ async function createNotFoundError(ledger: Pick<Ledger, "read">, { session, turn
     );
   const hint =
     turn === undefined
-      ? "`qm events` shows the sessions. Give --turn if it is a turn."
-      : "`qm events --json` shows the turn of every event. `qm replay <session>` replays a whole session.";
+      ? "Is it the id of a turn? {qm events} shows the sessions. Give {qm replay <turn> --turn} for a turn."
+      : "{qm events --json} shows the turn of every event. {qm replay <session>} replays a whole session.";
   return new QmError("not_found", `the ledger has no ${of}${where}`, { hint });
 }
 

@@ -77,6 +77,7 @@ export async function createRehearsal(
     invoke: makeCall,
     canSearch,
     searchHint,
+    getHintWords: environment.getHintWords,
     // By words only: a rehearsal calls no embedder.
     search: (who, request, signal) => find(() => viewOf(who), { ...request, type: toWordSearch(request.type) }, signal),
     recordToolCall() {},

@@ -4,6 +4,7 @@ import type { Action, Effect, JsonSchema } from "../core/action.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, type Problem, QmError } from "../core/errors.ts";
 import type { Content } from "../core/handler-result.ts";
+import type { HintWords } from "../core/hint.ts";
 import type { JsonObject } from "../core/json.ts";
 import { formatProblemJson, formatResultValue, getModelData, type Outcome, toWaitingFacts } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
@@ -18,6 +19,8 @@ export interface SurfaceBackend {
   invoke(request: Omit<ActionCall, "id">, signal?: AbortSignal): Promise<Outcome>;
   readonly canSearch: boolean;
   searchHint(): Promise<string | undefined>;
+  /** How hints name their steps to a caller. */
+  getHintWords(surface: string, caller: Caller): HintWords;
   /** Rejects with `search_off` when search is switched off. */
   search(caller: Caller, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
   /** Records a tool call that invokes no action: a lookup, or one with invalid arguments. */
@@ -81,7 +84,7 @@ export function toSurfaceAnswer(outcome: Outcome): SurfaceAnswer {
     case "done":
       return { ok: true, data: getModelData(outcome), ...common };
     case "waiting":
-      return { ok: true, data: { status: "waiting", ...toWaitingFacts(outcome.reason, outcome.approval) }, ...common };
+      return { ok: true, data: { status: "waiting", ...toWaitingFacts(outcome) }, ...common };
     default:
       return { ok: false, data: { status: outcome.status, ...outcome.error }, ...common };
   }
@@ -108,7 +111,7 @@ export const createLookUp =
       const { data, text = formatResultValue(data, TEXT_LIMIT) } = await work(prepareToolArguments(tool, args));
       answer = { ok: true, data, text };
     } catch (thrown) {
-      answer = toErrorAnswer(thrown);
+      answer = toErrorAnswer(thrown, backend.getHintWords(surface, caller));
     }
     const code = answer.ok ? {} : { code: (answer.data as Problem).code };
     try {
@@ -120,9 +123,10 @@ export const createLookUp =
     }
   };
 
-function toErrorAnswer(thrown: unknown): SurfaceAnswer {
+function toErrorAnswer(thrown: unknown, words?: HintWords): SurfaceAnswer {
   const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
-  return { ok: false, data: error.toProblem(), text: formatProblemJson(error.toProblem()) };
+  const problem = error.toProblem(words);
+  return { ok: false, data: problem, text: formatProblemJson(problem) };
 }
 
 /** Throws `invalid_arguments` if they do not fit the tool. */

@@ -73,7 +73,7 @@ export function openSecretsFile(path: string, runtime: Pick<Runtime, "newId" | "
 
 function secretsFileError(path: string, why: unknown): QmError {
   return new QmError("store_failed", `the secrets in ${path} cannot be used: ${getErrorMessage(why)}`, {
-    hint: "The file must be readable by you and hold a JSON object. Delete it and use `qm secrets set` to start again.",
+    hint: "The file must be readable by you and hold a JSON object. Delete it to start again.",
   });
 }
 

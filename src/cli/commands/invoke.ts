@@ -2,8 +2,9 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { CallerOptions } from "../../app/options.ts";
-import { toOneLine } from "../../core/display-text.ts";
-import { getErrorMessage } from "../../core/errors.ts";
+import { type Dialogue, SAY_LOGGER } from "../../core/caller.ts";
+import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { getModelData } from "../../core/outcome.ts";
@@ -47,7 +48,8 @@ async function runInvoke(
   const caller = toCallerOptions(globals);
   const args = await readCallArguments(argText, arg, io, () => getInputSchema(quartermaster, name, caller));
   const stopProgress = showProgress(io.stderr, toOneLine(name));
-  const options = { caller, signal: io.signal, via: "cli", keep, ...omitUndefined({ timeoutMs }) };
+  const dialogue = createSayDialogue(io.stderr);
+  const options = { caller, signal: io.signal, via: "cli", keep, dialogue, ...omitUndefined({ timeoutMs }) };
   const outcome = await quartermaster.invoke(name, args, options);
   stopProgress();
 
@@ -66,6 +68,21 @@ async function runInvoke(
   const cancelled = `Effects up to then remain. \`qm events --call ${callId}\` shows the call.`;
   const hint = error.code === "cancelled" ? cancelled : error.hint;
   out.problem({ ...error, ...omitUndefined({ action, hint }), call_id: callId });
+}
+
+/** Prints messages to the user as they come, and nothing else. Asks nothing. */
+function createSayDialogue(stderr: Io["stderr"]): Dialogue {
+  return {
+    owner: "cli",
+    capabilities: {},
+    progress() {},
+    log({ logger, data }) {
+      // On a terminal, the line about the progress is overwritten.
+      const start = stderr.isTTY ? "\r\u001B[K" : "";
+      if (logger === SAY_LOGGER && typeof data === "string") stderr.write(`${start}${escapeUnsafe(data)}\n`);
+    },
+    ask: () => Promise.reject(new QmError("action_failed", "the command line cannot be asked")),
+  };
 }
 
 /** Undefined if the caller cannot see the action: the invocation itself reports and records that. */

@@ -34,6 +34,7 @@ test("stores the whole result however short, not its preview", async () => {
   expect(answer).toMatchObject({
     action: "tool__list",
     handle: "note__1",
+    resource_id: "note__1",
     name: "totals",
     first: { total: 3 },
     whole: true,
@@ -90,7 +91,6 @@ test("uses the collection of a streamed result", async () => {
     callId: "1",
     signal: new AbortController().signal,
     invoke,
-    settled: async (o: Outcome) => o,
   };
   const answer = (await named.run({ action: "tool__list", name: "all" }, context as never)) as JsonObject;
   expect(answer).toMatchObject({ name: "all", count: 2 });
@@ -100,23 +100,14 @@ test("uses the collection of a streamed result", async () => {
   await expect(run("apply", {})).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
-test("fails as the action fails, and returns the outcome of a call that waited", async () => {
+test("fails as the action fails", async () => {
   const problem = { code: "tool_denied", error: "not today", hint: "ask again tomorrow", by: "ben" } as const;
   const refused: Outcome = { ...ended, status: "refused", action, reason: "not today", error: problem };
-  const waiting: Outcome = {
-    ...ended,
-    status: "waiting",
-    action,
-    reason: "asks",
-    approval: { id: "a1", level: "user", expiresAt: "" },
-  };
 
-  for (const { run } of [applying(refused), applying(waiting, { settled: async () => refused })]) {
-    await expect(run("apply", { action: "tool__list" })).rejects.toMatchObject({
-      code: "tool_denied",
-      message: "not today",
-      hint: "ask again tomorrow",
-      details: { by: "ben" },
-    });
-  }
+  await expect(applying(refused).run("apply", { action: "tool__list" })).rejects.toMatchObject({
+    code: "tool_denied",
+    message: "not today",
+    hint: "ask again tomorrow",
+    details: { by: "ben" },
+  });
 });

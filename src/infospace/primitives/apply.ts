@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import { QmError } from "../../core/errors.ts";
+import { type Problem, QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { NAME_LIMIT } from "../../core/names.ts";
 import { getModelData, type Outcome } from "../../core/outcome.ts";
@@ -10,8 +10,6 @@ import { INFOSPACE } from "../resource-access.ts";
 import { storeValue } from "../store-value.ts";
 import { createPrimitiveAuthor, newNameShape, type PrimitiveOptions } from "./derive.ts";
 import { streamMembers } from "./operation.ts";
-
-type DoneOutcome = Extract<Outcome, { readonly status: "done" }>;
 
 export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Action {
   return defineAction(INFOSPACE, {
@@ -26,7 +24,8 @@ export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Acti
     }),
     examples: [{ args: { action: "web__fetch", args: { url: "https://example.com" }, name: "page" } }],
     async run({ action: asked, args, name }, context) {
-      const outcome = await context.settled(await context.invoke(asked, args));
+      const outcome = await context.invoke(asked, args);
+      if (outcome.status === "waiting") return undefined;
       if (outcome.status !== "done") throw toError(outcome);
       const { signal } = context;
       const { action, kept: stored } = outcome;
@@ -47,11 +46,7 @@ export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Acti
 }
 
 /** Fails as the action itself would have failed. */
-function toError(outcome: Exclude<Outcome, DoneOutcome>): QmError {
-  if (outcome.status === "waiting") {
-    const details = { approval_id: outcome.approval.id };
-    return new QmError("conflict", `${outcome.action} waits for approval: ${outcome.reason}`, { details });
-  }
+function toError(outcome: Extract<Outcome, { readonly error: Problem }>): QmError {
   const { code, error, hint, ...details } = outcome.error;
   return new QmError(code, error, { ...(hint === undefined ? {} : { hint }), details, content: outcome.content });
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext, Effect, Example } from "../../core/action.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
+import type { SayListener } from "../../core/caller.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Infospace } from "../infospace.ts";
@@ -18,6 +19,7 @@ export interface PrimitiveOptions {
   readonly previewLimit: number;
   /** Characters of an answer that a model is shown. */
   readonly valueLimit: number;
+  readonly onSay?: SayListener | undefined;
 }
 
 export type PrimitiveFactory = (parts: PrimitiveOptions) => readonly Action[];

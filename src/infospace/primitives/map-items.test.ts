@@ -55,8 +55,10 @@ describe("map", () => {
         fc.integer({ min: 1, max: 6 }),
         fc.nat({ max: 45 }),
         async (work, concurrency, limit) => {
+          // With 16 that wait, no more are started.
+          fc.pre(work.filter(({ kind }) => kind === 3).length < 16);
           const { run, facts } = watched(work);
-          const { items, report } = mapItems(
+          const { items, report, approvals } = mapItems(
             streamItems(
               work.map(({ kind }) => kind),
               1,
@@ -83,12 +85,12 @@ describe("map", () => {
             failures: of(2)
               .slice(0, 5)
               .map((position) => ({ position, code: "denied", message: `no ${position}` })),
-            approval_ids: of(3).map((position) => `ap-${position}`),
             reasons: of(4)
               .slice(0, 3)
               .map((position) => ({ position, reason: `why ${position}` })),
             ...(limit < work.length ? { stopped_by: "limit", next: limit } : {}),
           });
+          expect([...approvals]).toEqual(of(3).map((position) => [position, `ap-${position}`]));
           expect(facts.most).toBeLessThanOrEqual(concurrency);
           expect(facts.started).toEqual(taken.map((_, position) => position));
         },

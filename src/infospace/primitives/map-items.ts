@@ -14,7 +14,10 @@ export type MapItemResult =
 
 export interface MapOptions {
   readonly concurrency: number;
+  /** The position of the first item. The others follow it. */
   readonly from?: number;
+  /** The position of each item, if they do not follow one another. */
+  readonly positions?: readonly number[];
   readonly limit?: number;
   /** Asked before each item: whether the time is up. */
   readonly stopWhen?: () => boolean;
@@ -23,10 +26,11 @@ export interface MapOptions {
   readonly signal?: AbortSignal;
 }
 
-type MapStopReason = "limit" | "time" | "failure" | "cancelled";
+type MapStopReason = "limit" | "time" | "failure" | "waiting" | "cancelled";
 export type MappedItem = Readonly<{ position: number; source: PrimitiveItem; content: Json }>;
 const MAX_FAILURES = 5;
-const MAX_APPROVALS = 50;
+/** No more items are started while so many wait for people. */
+const MAX_WAITING = 16;
 const MESSAGE_LIMIT = 300;
 /** How many results per running item may wait for a slow one before them. */
 const AHEAD = 4;
@@ -39,19 +43,22 @@ const AHEAD = 4;
 export function mapItems(
   inputs: PrimitiveItems,
   run: (input: PrimitiveItem, position: number) => Promise<MapItemResult>,
-  { concurrency, from = 0, limit = Number.POSITIVE_INFINITY, stopWhen, stopOnFailure = false, signal }: MapOptions,
+  { concurrency, from = 0, positions, limit = Number.POSITIVE_INFINITY, stopWhen, ...options }: MapOptions,
 ) {
+  const { stopOnFailure = false, signal } = options;
+  const getPosition = (index: number): number => positions?.[index] ?? from + index;
   const counts = { done: 0, empty: 0, failed: 0, waiting: 0, dropped: 0 };
   const failures: { readonly position: number; readonly code: string; readonly message: string }[] = [];
-  const approvals: string[] = [];
+  const approvals = new Map<number, string>();
   const reasons = createReasonLog();
-  let [taken, hasFailed] = [0, false];
+  let [taken, waiting, hasFailed] = [0, 0, false];
   let stoppedBy: MapStopReason | undefined;
 
   function findStopReason(): MapStopReason | undefined {
     if (signal?.aborted) return "cancelled";
     if (stopOnFailure && hasFailed) return "failure";
     if (taken >= limit) return "limit";
+    if (waiting >= MAX_WAITING) return "waiting";
     return stopWhen?.() ? "time" : undefined;
   }
 
@@ -63,13 +70,14 @@ export function mapItems(
       result = { status: "failed", code: "internal", message: getErrorMessage(thrown) };
     }
     if (result.status === "failed" || result.status === "dropped") hasFailed = true;
+    if (result.status === "waiting") waiting++;
     return result;
   }
 
   function count(result: MapItemResult, position: number): void {
     counts[result.status]++;
     if (result.status === "dropped") reasons.add(position, result.reason);
-    if (result.status === "waiting" && approvals.length < MAX_APPROVALS) approvals.push(result.approvalId);
+    if (result.status === "waiting") approvals.set(position, result.approvalId);
     if (result.status === "failed" && failures.length < MAX_FAILURES) {
       failures.push({ position, code: result.code, message: clip(result.message, MESSAGE_LIMIT) });
     }
@@ -97,7 +105,7 @@ export function mapItems(
     }
 
     function start(input: PrimitiveItem): void {
-      const position = from + taken++;
+      const position = getPosition(taken++);
       const started: StartedItem = { input, position, ended: Promise.resolve() };
       running++;
       started.ended = attempt(input, position).then((result) => {
@@ -132,9 +140,11 @@ export function mapItems(
     items: items(),
     /** `taken` is the sum of the counts. `next` is the position to continue at after a stop. */
     report() {
-      const stop = stoppedBy === undefined ? {} : { stopped_by: stoppedBy, next: from + taken };
-      return { taken, ...counts, failures, approval_ids: approvals, reasons: reasons.first(), ...stop };
+      const stop = stoppedBy === undefined ? {} : { stopped_by: stoppedBy, next: getPosition(taken) };
+      return { taken, ...counts, failures, reasons: reasons.first(), ...stop };
     },
+    /** The approval that each waiting item waits for, by position. */
+    approvals,
   };
 }
 

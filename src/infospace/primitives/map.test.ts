@@ -28,6 +28,7 @@ const failed = (code: "action_failed" | "denied", error: string): Outcome => ({
 const waiting = (id: string): Outcome => ({
   ...ended,
   status: "waiting",
+  hint: "",
   reason: "dear",
   approval: { id, level: "user", expiresAt: "2026-11-16T00:00:00Z" },
 });
@@ -101,7 +102,8 @@ describe("map", () => {
       waiting: 1,
       dropped: 1,
       not_run: 0,
-      approval_ids: ["ap-3"],
+      waiting_items: { 3: "ap-3" },
+      continue_with: { positions: [3], into: answer.handle },
       failures: [
         { position: 2, code: "action_failed", message: "it broke" },
         { position: 4, code: "denied", message: "not you" },

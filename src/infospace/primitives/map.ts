@@ -2,7 +2,7 @@ import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import { type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { NAME_LIMIT, quoteName } from "../../core/names.ts";
 import { getModelData, type Outcome } from "../../core/outcome.ts";
 import type { Runtime } from "../../core/runtime.ts";
@@ -12,7 +12,7 @@ import { INFOSPACE } from "../resource-access.ts";
 import type { ItemSource, PrimitiveOptions } from "./derive.ts";
 import { createPrimitiveAuthor, formatAnswer, resolveSource, resultNameShape, targetShape } from "./derive.ts";
 import { type MapItemResult, type MapRun, mapItems } from "./map-items.ts";
-import type { PrimitiveItem, PrimitiveItems } from "./operation.ts";
+import type { PrimitiveItems } from "./operation.ts";
 import { compileTemplate } from "./template.ts";
 
 export type MapPrimitiveOptions = PrimitiveOptions & Pick<Runtime, "elapsed">;
@@ -26,7 +26,7 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
   return defineAction(INFOSPACE, {
     entry: "map",
     description:
-      "Run an action for every item and collect its answers, in order, as a new collection. Counts what is done, failed, empty, dropped and waiting for a person.",
+      "Run an action for every item and collect its answers, in order, as a new collection. Counts what is done, failed, empty, dropped and waiting for a person. If items wait, their answers can be added later.",
     // The policy decides on each call. `map` itself declares the strongest effect that a call can have.
     effect: "stateful",
     timeoutMs: (MAX_SECONDS + 60) * 1000,
@@ -44,23 +44,27 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
       concurrency: z.int().min(1).max(16).default(4),
       offset: z.int().min(0).max(MAX_ITEMS).default(0).describe("Position to begin at: next of an earlier answer."),
       limit: z.int().min(1).max(MAX_ITEMS).optional(),
+      positions: createPositionsShape().describe("Only these items: those that waited, from continue_with."),
+      into: z.string().optional().describe("Adds the answers to this collection, from continue_with."),
       max_seconds: z.number().positive().max(MAX_SECONDS).default(50),
       on_error: z.enum(["continue", "stop"]).default("continue"),
     }),
     examples: [
       { args: { target: "collection__7", action: "tool__translate", args: { text: { $item: "title" }, to: "de" } } },
     ],
-    async run({ target, action, args, name, concurrency, offset, limit, max_seconds, on_error }, context) {
+    async run({ target, action, args, name, concurrency, max_seconds, on_error, into, ...selection }, context) {
+      const { offset, limit } = selection;
+      const positions = selection.positions && [...new Set(selection.positions)].sort((a, b) => a - b);
       const fill = compileTemplate(args as JsonObject | undefined);
       const source = await resolveSource(parts.infospace, target, context);
       // With an item to run, the call itself reports an unknown action.
       if (source.count <= offset && !context.sees(action)) {
-        const hint = "Give its full name, as a search for actions returns it.";
+        const hint = "Give its full name.";
         throw new QmError("unknown_action", `there is no action ${quoteName(action)} to run`, { hint });
       }
       const ends = parts.elapsed() + max_seconds * 1000;
       const run = mapItems(
-        skipItems(source.inputs, offset),
+        selectItems(source.inputs, offset, positions),
         async (input) => {
           const filled = fill(input);
           if ("missing" in filled) return { status: "dropped", reason: filled.missing };
@@ -72,10 +76,11 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
           stopOnFailure: on_error === "stop",
           stopWhen: () => parts.elapsed() >= ends,
           signal: context.signal,
-          ...(limit === undefined ? {} : { limit }),
+          ...omitUndefined({ limit, positions }),
         },
       );
-      return collectResults(parts, context, run, { name, action, source, input: Math.max(source.count - offset, 0) });
+      const input = positions?.length ?? Math.max(source.count - offset, 0);
+      return collectResults(parts, context, run, { name, into, action, source, input });
     },
   });
 }
@@ -88,9 +93,9 @@ async function collectResults(
   { infospace, previewLimit }: MapPrimitiveOptions,
   { dialogue, ...context }: CallContext,
   run: MapRun,
-  request: { readonly name: string | undefined; readonly action: string; source: ItemSource; readonly input: number },
+  request: { name: string | undefined; into: string | undefined; action: string; source: ItemSource; input: number },
 ): Promise<JsonObject> {
-  const { name, action, source, input } = request;
+  const { name, into, action, source, input } = request;
   const sampler = createSampler(previewLimit);
   let handle = "";
   const reportProgress = (): void => {
@@ -99,18 +104,31 @@ async function collectResults(
     dialogue?.progress({ progress, total: input, message: `${action} for each: results in ${handle}` });
   };
   const members = toMapMembers(run, sampler, reportProgress);
-  const collection = await infospace.collect(createPrimitiveAuthor(context, "map"), members, {
-    name,
-    portion: PORTION,
-    isWhole: () => run.report().stopped_by !== "cancelled",
-    onProgress(written, count) {
-      handle = written;
-      if (count === 0) reportProgress();
-    },
-  });
+  const maker = createPrimitiveAuthor(context, "map");
+  const collection =
+    into === undefined
+      ? await infospace.collect(maker, members, {
+          name,
+          portion: PORTION,
+          isWhole: () => run.report().stopped_by !== "cancelled",
+          onProgress(written, count) {
+            handle = written;
+            if (count === 0) reportProgress();
+          },
+        })
+      : await infospace.add(maker, into, members);
   const { taken, ...report } = run.report();
   const counts = { input, ...report, not_run: Math.max(input - taken, 0) };
-  return formatAnswer(summarizeResource(collection), counts, [source], sampler.preview, previewLimit);
+  const facts = summarizeResource(collection);
+  const waits = toContinuation(run.approvals, facts.handle ?? null);
+  return formatAnswer({ ...facts, ...waits }, counts, [source], sampler.preview, previewLimit);
+}
+
+/** Which items wait, and the arguments that run these items alone. */
+function toContinuation(approvals: MapRun["approvals"], into: Json): JsonObject {
+  if (approvals.size === 0) return {};
+  const positions = [...approvals.keys()];
+  return { waiting_items: Object.fromEntries(approvals), continue_with: { positions, into } };
 }
 
 async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onItem: () => void) {
@@ -135,7 +153,15 @@ function toItemResult(outcome: Outcome): MapItemResult {
   }
 }
 
-async function* skipItems(inputs: PrimitiveItems, count: number): AsyncGenerator<PrimitiveItem> {
+/** The items from the offset on, or those at the positions alone. */
+async function* selectItems(inputs: PrimitiveItems, offset: number, positions: readonly number[] | undefined) {
+  const wanted = positions && new Set(positions);
   let position = 0;
-  for await (const input of inputs) if (position++ >= count) yield input;
+  for await (const input of inputs) {
+    if (wanted === undefined ? position >= offset : wanted.delete(position)) yield input;
+    if (wanted?.size === 0) return;
+    position++;
+  }
 }
+
+const createPositionsShape = () => z.array(z.int().min(0).max(MAX_ITEMS)).min(1).max(100).optional();

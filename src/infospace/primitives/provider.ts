@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
+import { SAY_LOGGER } from "../../core/caller.ts";
 import { INFOSPACE } from "../resource-access.ts";
 import { aggregateAction } from "./aggregate.ts";
 import { applyAction } from "./apply.ts";
@@ -34,7 +35,7 @@ export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
   return { category: INFOSPACE, capability, list: () => actions };
 }
 
-export const messageActions: PrimitiveFactory = () => [
+export const messageActions: PrimitiveFactory = ({ onSay }) => [
   defineAction(INFOSPACE, {
     entry: "say",
     description: "Tell the user something now, without waiting for the end of the turn.",
@@ -42,9 +43,10 @@ export const messageActions: PrimitiveFactory = () => [
     effect: "external",
     input: z.strictObject({ value: createTextShape(20_000) }),
     examples: [{ args: { value: "Half of the invoices are checked." } }],
-    run({ value }, { dialogue }) {
-      dialogue?.log({ level: "info", logger: "say", data: value });
-      return { said: true, shown: dialogue !== undefined };
+    run({ value }, { dialogue, caller, callId }) {
+      dialogue?.log({ level: "info", logger: SAY_LOGGER, data: value });
+      onSay?.(value, { caller, callId });
+      return { said: true, shown: dialogue !== undefined || onSay !== undefined };
     },
   }),
   defineAction(INFOSPACE, {

@@ -171,7 +171,7 @@ export const storageActions: PrimitiveFactory = (parts) => {
         const ids: number[] = [];
         for (const note of notes) {
           if (parseHandle(note)?.kind !== "note") {
-            const hint = "Give note__<number> for each note to take out. infospace__load lists them.";
+            const hint = "Give note__<number> for each note to take out. {infospace__load} lists them.";
             throw new QmError("not_found", `${quoteName(note)} is not the handle of a note`, { hint });
           }
           ids.push((await infospace.resource(note, context.caller)).id);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import type { Action, CallContext } from "../../core/action.ts";
 import type { LogLine } from "../../core/caller.ts";
 import { canonicalJson, type Json, type JsonObject } from "../../core/json.ts";
-import { type Outcome, VALUE_LIMIT } from "../../core/outcome.ts";
+import { VALUE_LIMIT } from "../../core/outcome.ts";
 import type { NoteSearch } from "../search/note-search.ts";
 import { createMemoryInfospace, testCaller } from "../testing.ts";
 import type { PrimitiveOptions } from "./derive.ts";
@@ -98,7 +98,6 @@ export function createTestPrimitives(
     untimed: (work) => work(),
     sees: () => true,
     invoke: () => Promise.reject(new Error("nothing to call")),
-    settled: async (outcome: Outcome) => outcome,
     ...context,
   };
   return {

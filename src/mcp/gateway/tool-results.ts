@@ -61,7 +61,7 @@ export function toRawResult(outcome: Outcome): JsonObject {
     return { ...rest, ...pickMeta(_meta) };
   }
   if (outcome.status === "waiting") {
-    const facts = toWaitingFacts(outcome.reason, outcome.approval);
+    const facts = toWaitingFacts(outcome);
     throw new ProtocolError(ProtocolErrorCode.InternalError, outcome.reason, { status: outcome.status, ...facts });
   }
   throwProtocolError(outcome.error);

@@ -129,7 +129,7 @@ export function createHub(options: HubOptions) {
   function getSupervisor(server: string): Supervisor {
     const supervisor = supervisors.get(server);
     if (supervisor !== undefined) return supervisor;
-    const hint = "List them with `qm servers list`.";
+    const hint = "Use the name of an installed server. {qm servers list} lists them. {mcp__list_servers} lists them.";
     throw new QmError("not_found", `there is no server ${JSON.stringify(server)}`, { hint });
   }
 

@@ -94,7 +94,7 @@ async function fetchEntries(list: ListKind, options: ListingOptions, room: { ent
 
 function toolsUnlistedError(server: string, thrown: QmError): QmError {
   const message = `server ${server} does not list its tools: ${getErrorMessage(thrown)}`;
-  const hint = `Try it again with \`qm servers start ${server}\`.`;
+  const hint = `Try it again later. Run {qm servers start ${server}} to try it now.`;
   return new QmError("server_failed", message, { hint, details: thrown.details });
 }
 

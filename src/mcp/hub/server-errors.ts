@@ -50,7 +50,7 @@ export function toServerFailure(sdk: Sdk, thrown: unknown, { server, hide, hasSe
 }
 
 export function loginRequiredError(server: string, why = "needs a login"): QmError {
-  const hint = `A person must run \`qm servers login ${server}\` first.`;
+  const hint = `A person must log in to it first. Tell {user} so. Run {qm servers login ${server}}.`;
   return new QmError("needs_login", `server ${server} ${why}`, { hint });
 }
 
@@ -74,7 +74,7 @@ function toHttpFailure(sdk: Sdk, thrown: HttpError, server: string, quote: Value
 
 function toUnreachableError(server: string, thrown: unknown, quote: (text: string) => string): QmError {
   const code = findSystemCode(thrown);
-  const hint = "Look at its state with `qm servers list`, and try again.";
+  const hint = "Try again. {qm servers list} shows its state.";
   if (code === undefined)
     return new QmError("server_failed", `server ${server} failed: ${quote(getErrorMessage(thrown))}`, { hint });
   return new QmError("server_failed", `server ${server} cannot be reached (${code})`, {
@@ -107,5 +107,7 @@ function toRedactedJson(data: unknown, hide: ValueRedactor): Json | undefined {
   }
 }
 
-export const withServerOutput = ({ code, message, hint, details, cause }: QmError, output: string): QmError =>
-  new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });
+export const withServerOutput = (
+  { code, message, hintTemplate: hint, details, cause }: QmError,
+  output: string,
+): QmError => new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });

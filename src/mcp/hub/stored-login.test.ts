@@ -159,7 +159,8 @@ describe("a call", () => {
 
     await expect(call("t")).rejects.toMatchObject({
       code: "needs_login",
-      hint: expect.stringContaining("qm servers login subject"),
+      hint: "A person must log in to it first.",
+      hintTemplate: expect.stringContaining("{qm servers login subject}"),
     });
 
     expect(hub.status("subject")).toMatchObject({ state: "needs_login" });

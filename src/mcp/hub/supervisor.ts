@@ -256,7 +256,7 @@ export class Supervisor {
   #backoffError(waitMs: number): QmError {
     const { name } = this.spec;
     const when = `for ${Math.ceil(waitMs / 1000)} s, until ${this.#retryAt?.toISOString()}`;
-    const hint = `Fix the problem and run \`qm servers start ${name}\` to try at once, or wait.`;
+    const hint = `Wait, or let a person fix the problem. Run {qm servers start ${name}} to try at once.`;
     return new QmError("server_failed", `server ${name} is not tried again ${when}: ${this.#problem}`, { hint });
   }
 

@@ -143,7 +143,7 @@ function toUpperSnake(text: string): string {
 }
 
 function createPlainSecretError(key: string): QmError {
-  const store = `Let a person store it with \`qm secrets set NAME\` and pass \${secret:NAME}.`;
+  const store = `Let a person store it in Quartermaster, and pass \${secret:NAME}. Run {qm secrets set NAME}.`;
   const hint = `Nothing of it was stored. ${store} Replace the exposed secret.`;
   return createInputError(`${quoteName(key)} looks like a secret in plain text`, hint);
 }

@@ -5,7 +5,7 @@ import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName, getEntry, SEPARATOR } from "../../core/names.ts";
-import { type Outcome, toWaitingFacts } from "../../core/outcome.ts";
+import type { Outcome } from "../../core/outcome.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { createDropServerAction, createInstallActions, createSearchRegistryAction } from "./install-actions.ts";
@@ -162,12 +162,11 @@ function createCallToolAction(): Action {
   });
 }
 
-/** The outcome of a call inside another as the result of the other. */
+/** The outcome of a call inside another as the result of the other. A waiting one makes the other wait too. */
 function readInnerOutcome(outcome: Outcome): unknown {
   if (outcome.status === "done")
     return outcome.content === undefined ? outcome.data : new WithContent(outcome.data, outcome.content);
-  if (outcome.status === "waiting")
-    return { status: outcome.status, action: outcome.action, ...toWaitingFacts(outcome.reason, outcome.approval) };
+  if (outcome.status === "waiting") return undefined;
   const { code, error, hint, ...details } = outcome.error;
   throw new QmError(code, error, { ...omitUndefined({ hint }), details, content: outcome.content });
 }

@@ -94,7 +94,7 @@ test("saves a server that needs a login, with a hint", async () => {
   expect(await installer.install(plan, "ann")).toMatchObject({
     needsLogin: true,
     actions: ["mcp__fresh__connect"],
-    hint: expect.stringContaining("qm servers login fresh"),
+    hint: expect.stringContaining("logged in"),
   });
 
   expect(specs().map(({ name }) => name)).toEqual(["fresh"]);

@@ -39,7 +39,7 @@ export interface ServerInstaller {
 
 /** The same message whether the server is hidden from the caller or does not exist. */
 export function serverNotFoundError(server: string): QmError {
-  const hint = "List the servers with mcp__list_servers.";
+  const hint = "Use the name of an installed server. List them with {mcp__list_servers}.";
   return new QmError("not_found", `there is no MCP server ${JSON.stringify(server)}`, { hint });
 }
 
@@ -78,7 +78,7 @@ export function createServerInstaller(options: ServerInstallerOptions): ServerIn
     async install(plan, by, signal) {
       const { name, command, version, source } = plan;
       if (specs().some((spec) => spec.name === name)) {
-        const hint = "Choose another name for it, as with `qm servers add --name`.";
+        const hint = "Choose another name for it.";
         throw new QmError("conflict", `there is a server ${name} already`, { hint });
       }
       const entry = toConfigEntry(plan);
@@ -106,7 +106,7 @@ export function createServerInstaller(options: ServerInstallerOptions): ServerIn
       const message = `server ${name} needs a login`;
       if (!offer) await problems.set(name, { fingerprint: fingerprintServer(spec), state: "needs_login", message });
       const entries = offer ? manifests.tools(name).map(({ definition }) => definition.name) : ["connect"];
-      const hint = `Its tools are known after a login: a person runs \`qm servers login ${name}\`.`;
+      const hint = "Its tools are known after a person has logged in to it.";
       return {
         server: name,
         command,
@@ -143,7 +143,8 @@ export function createServerInstaller(options: ServerInstallerOptions): ServerIn
 }
 
 function partialRemovalError(server: string, cause: unknown): QmError {
-  const { code, hint } = cause instanceof QmError ? cause : { code: "action_failed" as const, hint: undefined };
+  const { code, hintTemplate: hint } =
+    cause instanceof QmError ? cause : { code: "action_failed" as const, hintTemplate: undefined };
   const message = `${server} is removed, but not everything of it: ${getErrorMessage(cause)}`;
   return new QmError(code, message, { ...omitUndefined({ hint }), cause });
 }

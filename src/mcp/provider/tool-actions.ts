@@ -186,7 +186,7 @@ async function requireUsable({ manifests }: ServerAccess, server: string, tool: 
   if (state !== "withheld")
     throw new QmError("not_found", `${server} no longer offers ${tool}`, { hint: "Look for another action." });
   throw new QmError("quarantined", `${server} changed the definition of ${tool}, which a person must accept first`, {
-    hint: `It was not run. A person can review the change with \`qm servers review ${server}\`.`,
+    hint: `It was not run. A person must review the change first. Tell {user} so. Run {qm servers review ${server}}.`,
     details: { server, tool },
   });
 }

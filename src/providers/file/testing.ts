@@ -48,7 +48,6 @@ export async function testRoot(
       sees: () => false,
       untimed: <T>(work: () => Promise<T>) => work(),
       invoke,
-      settled: invoke,
     };
     return (await action.run(filled, context)) as Record<string, unknown>;
   }

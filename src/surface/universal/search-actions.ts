@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { View } from "../../catalog/view.ts";
 import type { Action, JsonSchema, Readiness } from "../../core/action.ts";
+import { type HintWords, renderHint } from "../../core/hint.ts";
 import { cloneFrozen, omitUndefined } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { SearchType } from "../../core/surface-choice.ts";
@@ -76,10 +77,11 @@ export function toSearchAnswer(
   view: View,
   found: CatalogSearchResult,
   detail: ActionSearch["detail"] = "compact",
+  words?: HintWords,
   pendingNote?: string,
 ) {
   const { hits } = found;
-  const remark = composeHint(found, () => suggestNextStep(view, found));
+  const remark = composeHint(found, () => renderHint(suggestNextStep(view, found), words) ?? "");
   const hint = joinNotes(remark, pendingNote);
   if (detail === "full") {
     const all = hits.map(({ action, score }) => ({
@@ -107,7 +109,7 @@ function suggestNextStep(view: View, { elsewhere = [] }: CatalogSearchResult): s
     return `Nothing fits in the categories you asked for; there are fits in ${formatNames(categories)}.`;
   return view.actions().length === 0
     ? "No action is available to you."
-    : "Nothing fits. Say it in other words, or browse with list_actions.";
+    : "Nothing fits. Say it in other words. Browse with {list}.";
 }
 
 function formatNames(categories: readonly string[]): string {

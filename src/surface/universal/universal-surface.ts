@@ -77,7 +77,8 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
             const search = prepared as unknown as ActionSearch;
             const view = backend.getView(caller);
             const found = await backend.search(caller, toSearchRequest(view, search), signal);
-            return toSearchAnswer(view, found, search.detail, formatPendingNote(view, search.category));
+            const words = backend.getHintWords("universal", caller);
+            return toSearchAnswer(view, found, search.detail, words, formatPendingNote(view, search.category));
           });
         case "invoke_action": {
           let prepared: JsonObject;
