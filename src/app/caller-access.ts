@@ -174,7 +174,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     if (usable.get(actor) === snapshot) return;
     const problems = findActorProblems(actor, [...policy.actors.values()], snapshot);
     if (problems.length > 0) {
-      const hint = "An operator must correct the actor's tools; `qm doctor` shows how.";
+      const hint = "An operator must correct the actor's tools. {qm doctor} shows how.";
       throw new QmError("invalid_config", problems.map(({ message }) => message).join("; "), { hint });
     }
     usable.set(actor, snapshot);

@@ -250,7 +250,7 @@ function exposeParts(parts: Parts): Quartermaster {
       checkOptions(policyOptionsSchema, "policy", options);
       const policy = compilePolicy(options);
       const problems = listActorProblems(policy);
-      const hint = "List existing names, or globs such as file__*. `qm list --inventory` shows the names.";
+      const hint = "List existing names, or globs such as file__*. {qm list --inventory} shows the names.";
       if (problems.length > 0) throw new QmError("invalid_config", problems.join("; "), { hint });
       parts.usePolicy(policy);
     },

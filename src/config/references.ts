@@ -18,7 +18,7 @@ export function resolveReference(text: string, env: Environment, key: string): s
       if (typeof part === "string") return part;
       const value = getOwn(env, part.variable);
       if (value === undefined || value === "")
-        throw new QmError("invalid_config", `${key}: ${describeMissing(part.variable)}`);
+        throw new QmError("invalid_config", `${key}: ${describeMissing(part.variable)}`, hintMissing(part.variable));
       return value;
     })
     .join("");
@@ -40,9 +40,13 @@ export const hasReferenceSyntax = (text: string): boolean => /(?<!\$)\$\{\s*\w+:
 
 export function describeMissing(variable: string): string {
   if (!variable.startsWith(SECRET_PREFIX)) return `the environment variable ${variable} is not set, or is empty`;
-  const name = variable.slice(SECRET_PREFIX.length);
-  return `the secret ${name} is missing; store it with \`qm secrets set ${name}\``;
+  return `the secret ${variable.slice(SECRET_PREFIX.length)} is missing`;
 }
+
+const hintMissing = (variable: string): { readonly hint?: string } =>
+  variable.startsWith(SECRET_PREFIX)
+    ? { hint: `{qm secrets set ${variable.slice(SECRET_PREFIX.length)}} stores it.` }
+    : {};
 
 /** Begins the names of stored secrets. A reference to an environment variable cannot have such a name. */
 export const SECRET_PREFIX = "secret:";

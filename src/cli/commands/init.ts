@@ -53,7 +53,6 @@ File actions: ${FILE_ACCESS[files]}.
 What next:
   1. Open it and set who may do what; every line is explained.
   2. qm doctor${option}   checks it
-  3. qm list${option}     lists the actions it provides
-  4. Add .quartermaster/ to .gitignore: the ledger is stored there.`,
+  3. qm list${option}     lists the actions it provides`,
   );
 }
