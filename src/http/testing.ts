@@ -42,7 +42,13 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
     const ended = { callId, value: "", durationMs: 1, action: ACTION };
     if (state === "done") return { ...ended, status: "done", data: { sent: true }, value: '{"sent":true}' };
     if (!isFinished({ state }))
-      return { ...ended, status: "waiting", reason: "nobody has answered", hint: "", approval: { id, level, expiresAt } };
+      return {
+        ...ended,
+        status: "waiting",
+        reason: "nobody has answered",
+        hint: "",
+        approval: { id, level, expiresAt },
+      };
     return { ...ended, status: "refused", reason: state, error: { code: "tool_denied", error: state } };
   }
 

@@ -123,7 +123,14 @@ describe("a call", () => {
 
   test("that waits is no error and has no duration", async () => {
     const approval = { id: "ap-1", level: "user", expiresAt: "2026-01-01T00:00:00Z" };
-    const { span, end } = await told({ ...ended, status: "waiting", hint: "", action: action.name, reason: "ask", approval });
+    const { span, end } = await told({
+      ...ended,
+      status: "waiting",
+      hint: "",
+      action: action.name,
+      reason: "ask",
+      approval,
+    });
 
     span.decided(action, { kind: "ask", objection: { layer: "approval" } });
 
