@@ -135,9 +135,10 @@ test("map and apply check every rule for each item", async () => {
   const items = Array.from({ length: 10 }, (_, one) => ({ one }));
   const { handle: target } = await w.done("infospace__create-collection", { items });
 
-  const mapped = await w.done("infospace__map", { target, action: "tool__take" });
+  const mapped = await w.call("infospace__map", { target, action: "tool__take" });
 
-  expect(mapped).toMatchObject({ done: 6, failed: 3, waiting: 1, count: 6 });
+  const progress = { done: 6, failed: 3, waiting: 1, count: 6 };
+  expect(mapped).toMatchObject({ status: "waiting", approval: { inner: "tool__take" }, progress });
   expect(w.got).toEqual([0, 1, 2, 4, 5, 6].map((one) => ({ one })));
   const applied = await w.call("infospace__apply", { action: "tool__take", args: { one: 9 } });
   expect(applied).toMatchObject({ status: "refused", error: { code: "denied" } });
