@@ -43,6 +43,8 @@ export interface SurfaceAnswer {
   readonly data: unknown;
   /** Bounded, for the model. */
   readonly text: string;
+  /** Whether the text is a shorter form of the data, with all a model needs. */
+  readonly isTextPreferred?: boolean;
   /** The call in the ledger. Absent for lookups. */
   readonly callId?: string;
   /** For an interface that can show more than text. */
@@ -108,8 +110,11 @@ export const createLookUp =
   async (tool, args, work) => {
     let answer: SurfaceAnswer;
     try {
-      const { data, text = formatResultValue(data, TEXT_LIMIT) } = await work(prepareToolArguments(tool, args));
-      answer = { ok: true, data, text };
+      const { data, text } = await work(prepareToolArguments(tool, args));
+      answer =
+        text === undefined
+          ? { ok: true, data, text: formatResultValue(data, TEXT_LIMIT) }
+          : { ok: true, data, text, isTextPreferred: true };
     } catch (thrown) {
       answer = toErrorAnswer(thrown, backend.getHintWords(surface, caller));
     }

@@ -69,6 +69,16 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(result.structuredContent).toBeUndefined();
   });
 
+  test("gets found actions as text only, because some clients show a model the data instead", async () => {
+    const gate = await openGate();
+    const client = await gate.client(era);
+
+    const result = await client.callTool({ name: "search_actions", arguments: { query: "echo" } });
+
+    expect(saidBy(result)).toContain("tool__echo");
+    expect(result.structuredContent).toBeUndefined();
+  });
+
   test("gets small pictures, and a note about large ones that were left out", async () => {
     const gate = await openGate();
     const client = await gate.client(era);

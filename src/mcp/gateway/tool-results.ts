@@ -16,11 +16,15 @@ import type { GatewayEra } from "./gateway.ts";
 const MEDIA_LIMIT = 1024 * 1024;
 const INVALID_BLOCK_LIMIT = 4096;
 
-/** The answer of a surface: limited text and media, and the data if it is small enough to be sent twice. */
-export function toToolResult({ ok, data, text, content, callId }: SurfaceAnswer, era: GatewayEra): CallToolResult {
+/**
+ * The answer of a surface: limited text and media, and the data if it is small enough to be sent twice. Some clients show
+ * a model the data instead of the text, so data with a shorter text is left out.
+ */
+export function toToolResult(answer: SurfaceAnswer, era: GatewayEra): CallToolResult {
+  const { ok, data, text, content, callId, isTextPreferred = false } = answer;
   return toResult({
     content: [{ type: "text", text }, ...selectMedia(content?.blocks ?? [])],
-    ...toStructuredContent(data, era),
+    ...(isTextPreferred ? {} : toStructuredContent(data, era)),
     ...(ok ? {} : { isError: true }),
     ...(callId === undefined ? {} : { _meta: { "quartermaster/callId": callId } }),
   });
