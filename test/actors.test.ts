@@ -85,7 +85,17 @@ const ignoreInvalid = ignore("invalid_arguments");
 /** The methods without a caller. Operators use them to repair an actor. */
 const withoutCaller = new Set([
   ...["register", "unregister", "inventory", "recordConfig", "watchDecisions", "onChange", "actorProblems"],
-  ...["policyWarnings", "usePolicy", "replay", "close", "policyVersion", "embeddings", "catalog", "ledger"],
+  ...[
+    "policyWarnings",
+    "ruleProblems",
+    "usePolicy",
+    "replay",
+    "close",
+    "policyVersion",
+    "embeddings",
+    "catalog",
+    "ledger",
+  ],
   ...["approvals.list", "approvals.get", "approvals.answer", "approvals.run", "approvals.onChange", "approvals.look"],
   ...["approvals.reveal", "turns.get", "turns.list", "notes.expire"],
   ...["router.handle", "router.subscribe", "router.useRules", "router.cancel", "router.underWay", "router.dispatch"],

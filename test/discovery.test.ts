@@ -77,6 +77,7 @@ describe("search_actions", () => {
         ],
         search_type: "fts",
       },
+      isTextPreferred: true,
       text: expect.stringMatching(
         /^mail__send\(to: string, subject\?: string\) \[(?:1|0\.\d+)\] Send an email to somebody\.$/,
       ),

@@ -31,6 +31,7 @@ async function openWorld({ search, isWide }: Setting): Promise<{ folder: string;
   const folder = await createTestFolder({ "a.txt": "hello" });
   const narrow = ["file__*", "mcp__counting__*", "tool__*", "infospace__apply", "infospace__map"];
   const config = {
+    providers: { file: { read_only: false } },
     servers: {
       counting: { command: process.execPath, args: [SERVER, join(folder, "journal.txt")] },
       remote: { url: "http://127.0.0.1:9/mcp" },

@@ -167,8 +167,10 @@ const places: Readonly<Record<string, Place>> = {
     async (world, actor, { name }) => (await callTool(world, actor, "tool_get", { names: [name] })).data,
   ),
   "MCP list_actions": naming((world, actor) => callGateway(world, actor, "list_actions", { limit: 50 })),
-  "MCP search_actions": naming((world, actor, { word }) =>
-    callGateway(world, actor, "search_actions", { query: word }),
+  "MCP search_actions": naming(
+    (world, actor, { word }) => callGateway(world, actor, "search_actions", { query: word }),
+    // The answer is text: a line for each action, beginning with its name.
+    (answer) => JSON.stringify(answer).match(/[\w.]+__[\w-]+(?=\()/g),
   ),
   "MCP describe_action": describing((world, actor, { name }) =>
     callGateway(world, actor, "describe_action", { action_name: name }),

@@ -39,7 +39,7 @@ export async function* readArchives(paths: readonly string[]): AsyncGenerator<St
       if (event !== undefined) yield event;
       else if (!isCutOff(line))
         throw new QmError("invalid_arguments", `line ${number} of ${path} is not an event of a ledger`, {
-          hint: "Give a file that `qm events prune --archive` has written.",
+          hint: "Give a file that {qm events prune --archive} has written.",
         });
     }
   }

@@ -86,6 +86,6 @@ function requireIntact(lines: readonly StoredEvent[]): void {
   if (changed === undefined) return;
   const { session, seq } = changed;
   throw new QmError("ledger_failed", `line ${seq} of session ${quoteName(session)} was changed, so it is not removed`, {
-    hint: "`qm events verify` shows every broken event.",
+    hint: "{qm events verify} shows every broken event.",
   });
 }

@@ -27,7 +27,7 @@ export async function copyStore(from: string, to: string, options: CopyOptions):
     await copySqliteFile(from, to, onProgress);
     if (!(await hasTables(to, ["schema_version", "events", "chains"])))
       throw new QmError("store_failed", `${from} is not a store of Quartermaster`, {
-        hint: "Give a file that `qm backup` has written.",
+        hint: "Give a file that {qm backup} has written.",
       });
     const copy = await openStore(await openSqlite(to, { wal: false }), now);
     try {

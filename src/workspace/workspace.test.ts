@@ -166,7 +166,8 @@ test("a change of the file changes the next decision", async () => {
 });
 
 test("a change of the file closes and opens a gate, and explain names it", async () => {
-  const gate = (more: string) => `policy: { gates: { night: { guards: ["file__w*", file__delete], ${more} } } }`;
+  const gate = (more: string) =>
+    `providers: { file: { read_only: false } }\npolicy: { gates: { night: { guards: ["file__w*", file__delete], ${more} } } }`;
   const folder = await folderWith({ "quartermaster.yaml": gate("open: true") });
   const problems: string[] = [];
   const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
@@ -195,12 +196,12 @@ test("a change of the file closes and opens a gate, and explain names it", async
 });
 
 test("warns of a closed gate that guards nothing", async () => {
-  const folder = await folderWith({ "quartermaster.yaml": "policy: { gates: { night: { guards: [file__wirte] } } }" });
+  const folder = await folderWith({ "quartermaster.yaml": "policy: { gates: { night: { guards: [file__raed] } } }" });
 
   const { quartermaster } = await open(folder);
 
   expect(quartermaster.policyWarnings()).toEqual([
-    'the gate night lists "file__wirte", which no action fits; did you mean file__write?',
+    'the gate night lists "file__raed", which no action fits; did you mean file__read?',
   ]);
 });
 

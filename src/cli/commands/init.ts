@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { type FileAccess, fileAccessKinds } from "../../config/initial-config.ts";
+import { type FileAccess, fileAccessKinds, getInitialConfig } from "../../config/initial-config.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import type { Context } from "../context.ts";
 import { examples } from "../option-parsers.ts";
@@ -32,7 +32,6 @@ const FILE_ACCESS: Record<FileAccess, string> = {
 const QUESTION = "May actions read the files of this folder, also write and delete them, or none of these?";
 
 async function runInit({ io, globals, out }: Context, { force = false, ...options }: InitOptions): Promise<void> {
-  const { getInitialConfig } = await import("../../config/initial-config.ts");
   const { CONFIG_FILE } = await import("../../config/config-file.ts");
   const name = globals.config ?? CONFIG_FILE;
   const path = resolve(io.cwd, name);

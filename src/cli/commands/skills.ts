@@ -7,20 +7,15 @@ import { escapeUnsafe, formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
-import { parseSkillFile } from "../../providers/skill/skill-file.ts";
-import {
-  type LocatedProblem,
-  loadSkills,
-  readSkillContents,
-  type Skill,
-  type SkillRoot,
-} from "../../providers/skill/skill-folders.ts";
+import type { LocatedProblem, Skill, SkillRoot } from "../../providers/skill/skill-folders.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, inWorkspace } from "../context.ts";
 import { createUsageError, exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 
 const DEFAULT_FOLDER = ".agents/skills";
+// The help of all commands loads this file, and should not load the YAML parser.
+const importFolders = () => import("../../providers/skill/skill-folders.ts");
 
 export function addSkillsCommand(program: Command, context: Context): void {
   const skills = program
@@ -60,6 +55,7 @@ export function addSkillsCommand(program: Command, context: Context): void {
 }
 
 async function runSkillsList({ out, io }: Context, { skillRoots }: Workspace): Promise<void> {
+  const { loadSkills } = await importFolders();
   const { skills, problems } = await loadSkills(skillRoots);
   const errors = problems.filter(({ level }) => level === "error");
   if (out.isJson) return out.json({ skills: skills.map(toFacts), problems: errors });
@@ -83,6 +79,7 @@ const toFacts = ({ name, type, description, root, folder }: Skill) => ({
 });
 
 async function runSkillsShow({ out }: Context, { skillRoots }: Workspace, name: string): Promise<void> {
+  const { loadSkills, readSkillContents } = await importFolders();
   const { skills } = await loadSkills(skillRoots);
   const skill = skills.find((each) => each.name === name);
   if (skill === undefined) {
@@ -113,6 +110,7 @@ async function runSkillsLint(context: Context, { skillRoots }: Workspace, folder
   if (missing !== undefined) throw new QmError("not_found", `there is no folder ${missing.folder}`);
   if (given.length === 0 && skillRoots.length === 0)
     throw createUsageError("no folder was given, and none is configured", "Give a folder: `qm skills lint <folder>`.");
+  const { loadSkills, readSkillContents } = await importFolders();
   const { skills, problems } = await loadSkills(given.length > 0 ? given : skillRoots);
   const findings = [...problems];
   for (const skill of skills) {
@@ -142,6 +140,7 @@ async function runSkillsNew({ out, io }: Context, workspace: Workspace, name: st
   const parent = folder === undefined ? (workspace.skillRoots[0]?.folder ?? DEFAULT_FOLDER) : folder;
   const path = join(resolve(io.cwd, parent), name, "SKILL.md");
   const text = createSkillText(name);
+  const { parseSkillFile } = await import("../../providers/skill/skill-file.ts");
   const wrong = parseSkillFile(text, name).problems.find(({ rule }) => rule === "name");
   if (wrong !== undefined) throw createUsageError(wrong.message, "Choose a name such as release-notes.");
   if (existsSync(path)) throw new QmError("conflict", `${path} already exists; nothing was changed`);

@@ -168,7 +168,9 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
   };
 }
 
-const SURFACE_INSTRUCTIONS: { readonly [Kind in SurfaceKind]?: string } = {
+const SURFACE_INSTRUCTIONS: { readonly [Kind in SurfaceKind | "unsearched"]?: string } = {
+  unsearched:
+    "Every action is reached through these few tools: list_actions lists actions, describe_action shows their arguments, invoke_action runs them. List them before you say that something cannot be done.",
   universal:
     "Every action is reached through these few tools: search_actions finds actions, describe_action shows their arguments, invoke_action runs them. Search before you say that something cannot be done.",
   deferred:
@@ -176,8 +178,8 @@ const SURFACE_INSTRUCTIONS: { readonly [Kind in SurfaceKind]?: string } = {
 };
 
 /** Tells a profile's clients how to find their tools. Undefined: all tools are listed. */
-function getInstructions(profile: GatewayProfile, config: Pick<Config, "actors" | "surface">): string | undefined {
+function getInstructions(profile: GatewayProfile, config: Pick<Config, "actors" | "surface" | "search">) {
   if (!hasSurface(profile)) return undefined;
   const kind = profile.surface ?? config.actors[profile.actor]?.surface?.kind ?? config.surface.kind;
-  return SURFACE_INSTRUCTIONS[kind];
+  return SURFACE_INSTRUCTIONS[kind === "universal" && !config.search.enabled ? "unsearched" : kind];
 }

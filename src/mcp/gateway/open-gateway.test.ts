@@ -66,6 +66,17 @@ test("instructions fit the tools of the profile", async () => {
   expect(await told("c")).toBeUndefined();
 });
 
+test("instructions name no search when search is off", async () => {
+  const { gateway } = await gatewayOf({ search: { enabled: false } });
+  const { url, tokenPath } = await gateway.listen({ port: 0 });
+  const token = await readFile(tokenPath, "utf8");
+
+  const instructions = (await client(url, token.trim())).getInstructions();
+
+  expect(instructions).toContain("list_actions");
+  expect(instructions).not.toMatch(/search/i);
+});
+
 test("connects to a server that is passed through before the client lists its tools", async () => {
   const { gateway } = await gatewayOf(
     {

@@ -50,7 +50,7 @@ test("what the user must choose is missing; what nobody chose leaves no empty va
 
   const made = await launchOf({ command: "c", env }, { user_config });
 
-  expect(made.missing).toMatchObject([{ key: "key", where: "variable", secret: true, store: "qm secrets set B_KEY" }]);
+  expect(made.missing).toMatchObject([{ key: "key", where: "variable", secret: true, secretName: "B_KEY" }]);
   expect(made.env).toEqual({ KEY: `\${secret:B_KEY}`, SIZE: "10" });
   expect((await refusalOf(launchOf({ command: "c", env }, { user_config }, { size: "big" }))).message).toContain(
     "not a number",

@@ -148,7 +148,7 @@ function toMissingInput(input: ServerInput, { key, where }: InputSpec, secretNam
     ...(choices === undefined || choices.length === 0 ? {} : { choices }),
     format,
     placeholder,
-    ...(secretName === undefined ? {} : { store: `qm secrets set ${secretName}` }),
+    secretName,
   });
 }
 

@@ -53,8 +53,8 @@ export interface MissingInput {
   readonly choices?: readonly string[];
   readonly format?: string;
   readonly placeholder?: string;
-  /** For a secret: the command that stores it. The same plan is complete afterwards. */
-  readonly store?: string;
+  /** For a secret: the name to store it under. The same plan is complete afterwards. */
+  readonly secretName?: string;
 }
 
 /** The effects of installing a server. Nothing has been done yet. */

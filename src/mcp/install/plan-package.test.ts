@@ -241,7 +241,8 @@ describe("what a model gives", () => {
 
     const refusal = await refusalOf(plan(request(own)));
 
-    expect(refusal).toMatchObject({ code: "invalid_arguments", hint: expect.stringContaining("qm secrets set NAME") });
+    expect(refusal.code).toBe("invalid_arguments");
+    expect(refusal.hintTemplate).toContain("{qm secrets set NAME}");
     expect(JSON.stringify(refusal.toProblem())).not.toMatch(/hunter2|abc123|abcdefg/);
   });
 

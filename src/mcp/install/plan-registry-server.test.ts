@@ -23,7 +23,7 @@ describe("npm", () => {
           where: "env",
           secret: true,
           description: expect.stringContaining("personal access token"),
-          store: "qm secrets set AIRTABLE_API_KEY",
+          secretName: "AIRTABLE_API_KEY",
         },
       ],
     });
@@ -184,7 +184,7 @@ describe("other packages", () => {
       ["DB_PASSWORD", "env", true],
     ]);
     // A name that many servers use says too little about whose password it is.
-    expect(none.missing.at(-1)?.store).toBe("qm secrets set DATABASE_MANAGER_DB_PASSWORD");
+    expect(none.missing.at(-1)?.secretName).toBe("DATABASE_MANAGER_DB_PASSWORD");
     expect(argvOf(all).join(" ")).toBe(
       "docker run -i --rm --network host -e DB_TYPE=mysql -e DB_USERNAME -e DB_PASSWORD -e SSL_MODE docker.io/example/database-manager-mcp:3.1.0 --host localhost --port 3306 shop",
     );
@@ -233,8 +233,8 @@ describe("remotes", () => {
     const made = await plan("hybrid", {}, { choose: "remote", name: "mine" });
 
     expect(made.missing).toMatchObject([
-      { key: "X-API-Key", where: "header", secret: true, store: "qm secrets set MINE_X_API_KEY" },
-      { key: "token", where: "variable", secret: true, store: "qm secrets set MINE_TOKEN" },
+      { key: "X-API-Key", where: "header", secret: true, secretName: "MINE_X_API_KEY" },
+      { key: "token", where: "variable", secret: true, secretName: "MINE_TOKEN" },
     ]);
     expect((await refusalOf(plan("hybrid", { token: "plain" }, { choose: "remote" }))).message).toContain("plain text");
   });

@@ -178,6 +178,8 @@ function requireCompletePlan({ missing, name }: InstallPlan): void {
   if (missing.length === 0) return;
   throw new QmError("invalid_arguments", `${name} needs ${formatCount(missing.length, "value")} that are missing`, {
     hint: "Nothing was installed. Pass values that are not secret as arguments. A person must store secrets in Quartermaster. Run {qm secrets set NAME}.",
-    details: toErrorDetails({ missing: missing.map((each): JsonObject => toErrorDetails({ ...each })) }),
+    details: toErrorDetails({
+      missing: missing.map(({ secretName: secret_name, ...each }) => toErrorDetails({ ...each, secret_name })),
+    }),
   });
 }

@@ -1,4 +1,5 @@
 import { type Problem, QmError } from "../../core/errors.ts";
+import { cliHintWords } from "../../core/hint.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { Hub } from "../hub/hub.ts";
 import { wrapServerError } from "../hub/server-errors.ts";
@@ -11,6 +12,7 @@ export interface LearnedServer {
   /** How many of its tools a person must review before they can be used. */
   readonly withheld?: number;
   readonly protocol?: string;
+  /** For a person at a terminal. */
   readonly problem?: Problem;
 }
 
@@ -41,7 +43,7 @@ export async function learnServers(
       const withheld = manifests.withheld(name).length || undefined;
       return omitUndefined({ name, tools: tools.length, withheld, protocol });
     } catch (thrown) {
-      return { name, problem: wrapServerError(thrown).toProblem() };
+      return { name, problem: wrapServerError(thrown).toProblem(cliHintWords) };
     }
   };
   const learning = names.map(async (name) => {

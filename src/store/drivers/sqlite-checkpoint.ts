@@ -20,9 +20,10 @@ export function createCheckpointer(path: string) {
     });
   }, CHECK_EVERY_MS).unref();
 
+  const measureLog = async (): Promise<number> => (await stat(`${path}-wal`).catch(() => ({ size: 0 }))).size;
+
   async function checkpointWhenLarge(): Promise<void> {
-    const { size } = await stat(`${path}-wal`).catch(() => ({ size: 0 }));
-    if (size > LOG_LIMIT_BYTES) await runInWorker();
+    if ((await measureLog()) > LOG_LIMIT_BYTES) await runInWorker();
   }
 
   function runInWorker(): Promise<void> {
@@ -57,6 +58,8 @@ export function createCheckpointer(path: string) {
       worker?.ref();
       await running;
       await worker?.terminate();
+      // A process that wrote nothing changes nothing here either.
+      if ((await measureLog()) === 0) return;
       for (let tries = 0; tries < CLOSE_TRIES; tries++) {
         // The first one does not make others wait, and leaves little for the second.
         checkpoint("passive");

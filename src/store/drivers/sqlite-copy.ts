@@ -70,7 +70,7 @@ export async function replaceSqliteFile(path: string, by: string, kept: string |
 
 function createInUseError(path: string): QmError {
   return new QmError("conflict", `another process uses ${path}`, {
-    hint: "End `qm serve`, `qm mcp`, the MCP clients that started it, and every program with this store. Then try again.",
+    hint: "End {qm serve}, {qm mcp}, the MCP clients that started it, and every program with this store. Then try again.",
   });
 }
 

@@ -124,7 +124,9 @@ function showInstallPlan({ out }: Context, { name, command, hosts, warnings, mis
 }
 
 function createIncompleteError({ missing, name }: InstallPlan): QmError {
-  const options = missing.map(({ key, store, where }) => store ?? `--${where === "env" ? "env" : "input"} ${key}=...`);
+  const options = missing.map(({ key, secretName, where }) =>
+    secretName === undefined ? `--${where === "env" ? "env" : "input"} ${key}=...` : `qm secrets set ${secretName}`,
+  );
   return new QmError("invalid_arguments", `${name} needs ${missing.map(({ key }) => key).join(", ")}`, {
     hint: `Nothing was installed. Give: ${options.join(", ")}; then add it again.`,
     details: { missing: missing.map(({ key, where }): JsonObject => ({ key, where })) },
