@@ -93,10 +93,10 @@ function listCommands(page: string, heading: string): readonly string[] {
   return commands;
 }
 
-/** Runs commands at a terminal, and agrees to whatever they ask. */
+/** Runs commands at a terminal, takes the default of `qm init` and agrees to everything else. */
 async function runCommands({ work, env }: TestUser, commands: readonly string[], report: ReportRow): Promise<void> {
   for (const command of commands) {
-    const options = { cwd: work, env, limitMs: LIMIT_MS, input: "y\n" };
+    const options = { cwd: work, env, limitMs: LIMIT_MS, input: command.startsWith("qm init") ? "\n" : "y\n" };
     const ended = await runChild("script", ["--quiet", "--return", "--command", command, "/dev/null"], options);
     if (typeof ended.code === "string" && ended.code.includes("ENOENT"))
       throw new NotTriedError("there is no `script`, which opens a terminal");
