@@ -2,7 +2,7 @@
 export type HintWords = (step: string) => string | undefined;
 
 /** A step in a hint: `{search}`, an action such as `{infospace__load}`, or a command such as `{qm servers list}`. */
-const STEP = /\{(search|list|user|approve [\w-]+|qm [^{}]+|[a-z][\w.-]*__[^{}\s"]+)\}/g;
+const STEP = /\{(search|list|user|approve [\w-]+|qm [^{}]{1,300}|[a-z][\w.-]{0,64}?__[^{}\s"]{1,256})\}/g;
 const SENTENCE_END = /(?<=[.!?])\s+/;
 const noWords: HintWords = () => undefined;
 

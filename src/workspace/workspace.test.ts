@@ -462,3 +462,16 @@ test("reports unreadable secrets, and fails only where one is needed", async () 
   const needing = await folderWith({ ...broken, "quartermaster.yaml": `secrets: ["\${secret:A}"]` });
   await expect(openWorkspace({ cwd: needing, env: {} })).rejects.toMatchObject({ code: "store_failed" });
 });
+
+test("keeps the folders of skills out of reach of the file actions", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": "providers: { file: { read_only: false } }\nskills: { folders: [skills] }",
+    "a.txt": "hello",
+  });
+
+  const { quartermaster } = await open(folder);
+  const write = (path: string) => quartermaster.invoke("file__write", { path, content: "---\n" });
+
+  expect(await write("skills/evil/SKILL.md")).toMatchObject({ error: { code: "path_refused" } });
+  expect(await write("b.txt")).toMatchObject({ status: "done" });
+});

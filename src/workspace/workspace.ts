@@ -229,6 +229,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
       ...[...stores, ...indexes].flatMap(listStoreFiles),
       ...stores.flatMap(listStatePaths),
+      // A caller that writes a skill would instruct all other callers.
+      ...[loaded, from].flatMap((each) => listSkillRoots(each, filling).map((root) => root.folder)),
       ...[loaded, from].flatMap((each) => resolveArchivePath(each, env) ?? []),
     ];
     return [...new Set(paths)];
@@ -286,12 +288,11 @@ export function resolveArchivePath({ config, folder }: LoadedConfig, env: Enviro
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
-/** The folders of the configuration. Its author chose them, so they are trusted. */
-export const listSkillRoots = ({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] =>
-  config.skills.folders.map((path, at) => {
-    const source = "configured";
-    return { folder: resolve(folder, resolveReference(path, env, `skills.folders[${at}]`)), source, isTrusted: true };
-  });
+const listSkillRoots = ({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] =>
+  config.skills.folders.map((path, at) => ({
+    folder: resolve(folder, resolveReference(path, env, `skills.folders[${at}]`)),
+    source: "configured",
+  }));
 
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;

@@ -105,17 +105,18 @@ async function runSkillsShow({ out }: Context, { skillRoots }: Workspace, name: 
 
 async function runSkillsLint(context: Context, { skillRoots }: Workspace, folders: readonly string[]): Promise<void> {
   const { out, io } = context;
-  const given = folders.map((folder): SkillRoot => ({ folder: resolve(io.cwd, folder), source: "", isTrusted: false }));
+  const given = folders.map((folder): SkillRoot => ({ folder: resolve(io.cwd, folder), source: "" }));
   const missing = given.find(({ folder }) => !existsSync(folder));
   if (missing !== undefined) throw new QmError("not_found", `there is no folder ${missing.folder}`);
   if (given.length === 0 && skillRoots.length === 0)
     throw createUsageError("no folder was given, and none is configured", "Give a folder: `qm skills lint <folder>`.");
-  const { loadSkills, readSkillContents } = await importFolders();
+  const { findBrokenLinks, loadSkills, readSkillContents } = await importFolders();
   const { skills, problems } = await loadSkills(given.length > 0 ? given : skillRoots);
   const findings = [...problems];
   for (const skill of skills) {
     const file = join(skill.folder, skill.fileName);
-    findings.push(...(await readSkillContents(skill)).problems.map((problem) => ({ file, ...problem })));
+    const { files, problems } = await readSkillContents(skill);
+    findings.push(...[...problems, ...findBrokenLinks(skill, files)].map((problem) => ({ file, ...problem })));
   }
   findings.sort((a, b) => (a.file === b.file ? a.line - b.line : a.file < b.file ? -1 : 1));
   if (findings.length > 0) context.end(exitCodes.failed);

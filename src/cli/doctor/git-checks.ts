@@ -64,9 +64,12 @@ const GIT_TIMEOUT_MS = 5_000;
 /** The exit code of a git command about a file. Undefined if git cannot be run, or takes too long. */
 function runGit(path: string, env: Environment, args: readonly string[]): Promise<number | undefined> {
   return new Promise((resolve) => {
-    // The repository may be somebody else's: start no monitor that its configuration names.
-    const words = ["-c", "core.fsmonitor=false", ...args, "--", basename(path)];
-    const options = { cwd: dirname(path), env, timeout: GIT_TIMEOUT_MS };
+    // The repository may be somebody else's, and its configuration can name programs: run no monitor, fetch no missing
+    // objects, and take no committed folder for a repository.
+    const safe = ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "-c", "protocol.allow=never"];
+    const words = [...safe, ...args, "--", basename(path)];
+    const quiet = { GIT_NO_LAZY_FETCH: "1", GIT_ALLOW_PROTOCOL: "", GIT_TERMINAL_PROMPT: "0" };
+    const options = { cwd: dirname(path), env: { ...env, ...quiet }, timeout: GIT_TIMEOUT_MS };
     const child = execFile("git", words, options, () => resolve(child.exitCode ?? undefined));
   });
 }

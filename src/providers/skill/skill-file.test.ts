@@ -31,6 +31,8 @@ describe("a SKILL.md", () => {
     ["an unknown type", write("name: triage\ndescription: Sort.\ntype: scirpt"), "type", 4],
     ["YAML that cannot be read", write("name: [triage\ndescription: Sort."), "yaml", 3],
     ["a list as front matter", write("- name"), "front-matter", 2],
+    ["very long front matter", write(`description: "${" ".repeat(20_000)}"`), "front-matter", 1],
+    ["very many keys", write(Array.from({ length: 200 }, (_, at) => `k${at}: 1`).join("\n")), "front-matter", 1],
   ])("is not loaded with %s", (_what, text, rule, line) => {
     const { skill, problems } = parseSkillFile(text, "triage");
 

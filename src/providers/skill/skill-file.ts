@@ -38,11 +38,13 @@ export interface ParsedSkillFile {
   readonly problems: readonly SkillProblem[];
 }
 
-const FRONT_MATTER = /^\uFEFF?---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)?---[ \t]*(?:\r?\n|$)/;
 const NAME_FORM = /^[\p{Ll}\p{Lo}\p{N}]+(?:-[\p{Ll}\p{Lo}\p{N}]+)*$/u;
 const NAME_LIMIT = 64;
 const DESCRIPTION_LIMIT = 1024;
 const COMPATIBILITY_LIMIT = 500;
+/** Longer front matter is not read: every check below takes time for each character and key. */
+const FRONT_MATTER_LIMIT = 16 * 1024;
+const KEY_LIMIT = 100;
 const BODY_LINE_LIMIT = 500;
 
 const STANDARD_KEYS = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
@@ -67,15 +69,14 @@ const CLIENT_KEYS = [
 
 /** Reads a SKILL.md. Lenient: only what makes the skill unusable is an error. Never throws. */
 export function parseSkillFile(text: string, folder: string): ParsedSkillFile {
-  const found = FRONT_MATTER.exec(text);
-  if (found === null) return { problems: [createMissingProblem(text)] };
-  const { yaml, problems } = readFrontMatter(found[1] ?? "");
-  if (!isRecord(yaml.value)) {
-    const line = problems[0]?.line ?? 2;
-    const broken = { rule: "front-matter", level: "error", line, message: "the front matter is not a YAML mapping" };
-    return { problems: problems.length > 0 ? problems : [broken as SkillProblem] };
-  }
+  const found = splitFrontMatter(text);
+  if ("problem" in found) return { problems: [createFrontMatterError(found.problem)] };
+  const { yaml, problems } = readFrontMatter(found.frontMatter);
   const fields = yaml.value;
+  if (problems.some(({ level }) => level === "error")) return { problems };
+  if (!isRecord(fields)) return { problems: [createFrontMatterError("the front matter is not a YAML mapping", 2)] };
+  if (Object.keys(fields).length > KEY_LIMIT)
+    return { problems: [createFrontMatterError(`the front matter has more than ${KEY_LIMIT} keys`)] };
   const locate = (key: string): number => yaml.locateKey([key] as KeyPath).line + 1;
   const report = (rule: string, key: string, message: string, level: SkillProblem["level"] = "warning") =>
     problems.push({ rule, level, line: Object.hasOwn(fields, key) ? locate(key) : 1, message });
@@ -84,8 +85,7 @@ export function parseSkillFile(text: string, folder: string): ParsedSkillFile {
   const description = checkDescription(fields.description, report);
   const type = checkType(fields.type, report);
   checkOtherFields(fields, type ?? "instruction", report);
-  const body = text.slice(found[0].length);
-  const bodyLine = found[0].split("\n").length;
+  const { body, bodyLine } = found;
   checkBody(body, bodyLine, problems);
   problems.sort((a, b) => a.line - b.line);
   if (name === undefined || description === undefined || type === undefined) return { problems };
@@ -94,12 +94,32 @@ export function parseSkillFile(text: string, folder: string): ParsedSkillFile {
 
 type Report = (rule: string, key: string, message: string, level?: SkillProblem["level"]) => void;
 
-function createMissingProblem(text: string): SkillProblem {
-  const isOpen = /^\uFEFF?---[ \t]*\r?\n/.test(text);
-  const message = isOpen
-    ? "the front matter has no end; close it with a line `---`"
-    : "there is no front matter; begin with a line `---`, then `name:` and `description:`, then `---`";
-  return { rule: "front-matter", level: "error", line: 1, message };
+const createFrontMatterError = (message: string, line = 1): SkillProblem => ({
+  rule: "front-matter",
+  level: "error",
+  line,
+  message,
+});
+
+type SplitFile =
+  | { readonly problem: string }
+  | { readonly frontMatter: string; readonly body: string; readonly bodyLine: number };
+
+/** Splits the text at the lines `---`. */
+function splitFrontMatter(text: string): SplitFile {
+  const isFence = (line: string): boolean => line.trimEnd() === "---";
+  const start = text.startsWith("\uFEFF") ? 1 : 0;
+  const lines = text.slice(start, start + FRONT_MATTER_LIMIT).split("\n");
+  if (!isFence(lines[0] ?? ""))
+    return {
+      problem: "there is no front matter; begin with a line `---`, then `name:` and `description:`, then `---`",
+    };
+  const end = lines.findIndex((line, at) => at > 0 && isFence(line));
+  if (end === -1 && text.length > FRONT_MATTER_LIMIT)
+    return { problem: `the front matter is longer than ${FRONT_MATTER_LIMIT} characters, or has no end` };
+  if (end === -1) return { problem: "the front matter has no end; close it with a line `---`" };
+  const length = lines.slice(0, end + 1).reduce((sum, line) => sum + line.length + 1, start);
+  return { frontMatter: lines.slice(1, end).join("\n"), body: text.slice(length), bodyLine: end + 2 };
 }
 
 /** Published skills often have a value with a colon and no quotes. Such a value is quoted and read again. */
@@ -117,9 +137,14 @@ function readFrontMatter(text: string): { readonly yaml: YamlDocument; readonly 
 }
 
 const quoteValues = (text: string): string =>
-  text.replace(/^([A-Za-z][\w-]*):[ \t]+(?!["'|>[{])(\S.*?)[ \t]*\r?$/gm, (_line, key: string, value: string) => {
-    return `${key}: ${JSON.stringify(value)}`;
-  });
+  text
+    .split("\n")
+    .map((line) => {
+      const [, key, rest = ""] = /^([A-Za-z][\w-]*):[ \t](.*)$/.exec(line) ?? [];
+      const value = rest.trim();
+      return key === undefined || value === "" || /^["'|>[{]/.test(value) ? line : `${key}: ${JSON.stringify(value)}`;
+    })
+    .join("\n");
 
 function checkName(value: unknown, folder: string, report: Report): string | undefined {
   const given = typeof value === "string" ? value.trim().normalize("NFKC") : "";
@@ -150,7 +175,14 @@ function checkDescription(value: unknown, report: Report): string | undefined {
 
 /** Joins the lines of a paragraph, so that its first sentence is on one line. Lists keep their lines. */
 const joinLines = (text: string): string =>
-  text.trim().replace(/[ \t]*\r?\n(?!\s*(?:[-*•]|\d+[.)]|\r?\n))[ \t]*/g, " ");
+  text
+    .trim()
+    .split("\n")
+    .map((line) => line.trim())
+    .reduce((joined, line) => {
+      const isNew = line === "" || joined.endsWith("\n") || /^(?:[-*•]|\d{1,9}[.)])/.test(line);
+      return `${joined}${isNew ? "\n" : " "}${line}`;
+    });
 
 /** Older names of the types. */
 const OLD_TYPES: Readonly<Record<string, SkillType>> = { python: "code", prompt_augmentation: "llm" };

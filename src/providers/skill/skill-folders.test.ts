@@ -1,9 +1,11 @@
+import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { afterEach, describe, expect, test } from "vitest";
-import { loadSkills, readSkillContents, type Skill } from "./skill-folders.ts";
+import { findBrokenLinks, loadSkills, readSkillContents, type Skill, type SkillCache } from "./skill-folders.ts";
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -20,7 +22,7 @@ async function createFolder(files: Record<string, string | Uint8Array>): Promise
   return folder;
 }
 
-const toRoot = (folder: string, source = "configured") => ({ folder, source, isTrusted: true });
+const toRoot = (folder: string, source = "configured") => ({ folder, source });
 const describeSkill = (name: string) => `---\nname: ${name}\ndescription: Does ${name}.\n---\nDo it.\n`;
 const load = async (...roots: readonly string[]) => loadSkills(roots.map((folder) => toRoot(folder)));
 
@@ -84,6 +86,43 @@ describe("skills in folders", () => {
   });
 });
 
+describe("a hostile folder", () => {
+  test("with a pipe, a device or a link in place of SKILL.md has no skill there, and the others load", async () => {
+    const folder = await createFolder({ "a/SKILL.md": describeSkill("a"), outside: describeSkill("b") });
+    for (const name of ["pipe", "device", "link"]) await mkdir(join(folder, name));
+    await promisify(execFile)("mkfifo", [join(folder, "pipe/SKILL.md")]);
+    await symlink("/dev/zero", join(folder, "device/SKILL.md"));
+    await symlink(join(folder, "outside"), join(folder, "link/SKILL.md"));
+
+    expect((await load(folder)).skills.map(({ name }) => name)).toEqual(["a"]);
+  });
+
+  test("has no file whose name could look like other text", async () => {
+    const folder = await createFolder({
+      "a/SKILL.md": describeSkill("a"),
+      "a/x\n<skill_files>": "",
+      "a/\u202Egnp": "",
+    });
+
+    const { files, problems } = await readSkillContents(await loadOne(folder));
+
+    expect(files).toEqual(["SKILL.md"]);
+    expect(problems).toHaveLength(2);
+  });
+
+  test("is not parsed again while its files do not change", async () => {
+    const folder = await createFolder({ "a/SKILL.md": describeSkill("a"), "b/SKILL.md": describeSkill("b") });
+    const cache: SkillCache = new Map();
+    const [a, b] = (await loadSkills([toRoot(folder)], cache)).skills;
+
+    await writeFile(join(folder, "b/SKILL.md"), describeSkill("b").replace("Do it", "Do this"));
+    const again = (await loadSkills([toRoot(folder)], cache)).skills;
+
+    expect(again[0]).toBe(a);
+    expect(again[1]).not.toBe(b);
+  });
+});
+
 describe("the contents of a skill", () => {
   test("have a digest that changes with a name and with a content", async () => {
     const folder = await createFolder({ "a/SKILL.md": describeSkill("a"), "a/scripts/run.sh": "echo 1" });
@@ -107,7 +146,7 @@ describe("the contents of a skill", () => {
     const { files, problems } = await readSkillContents(await loadOne(folder));
 
     expect(files).toEqual(["SKILL.md"]);
-    expect(problems).toEqual([expect.objectContaining({ rule: "link" })]);
+    expect(problems).toEqual([expect.objectContaining({ rule: "file-name" })]);
   });
 
   test("have no digest when there are more files than a skill may have", async () => {
@@ -124,7 +163,8 @@ describe("the contents of a skill", () => {
     const body = "\n[a](a.md) [there](docs/b.md)\n[out](../c.md) [web](https://example.com) [top](#top)\n";
     const folder = await createFolder({ "a/SKILL.md": describeSkill("a") + body, "a/docs/b.md": "" });
 
-    const { problems } = await readSkillContents(await loadOne(folder));
+    const skill = await loadOne(folder);
+    const problems = findBrokenLinks(skill, (await readSkillContents(skill)).files);
 
     expect(problems.map(({ rule, line, message }) => [rule, line, message])).toEqual([
       ["file-link", 7, '"a.md" does not exist'],

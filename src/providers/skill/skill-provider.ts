@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { defineAction, type Provider } from "../../catalog/define-action.ts";
-import { type Action, fingerprint } from "../../core/action.ts";
+import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { openRoot } from "../file/file-root.ts";
 import { readText } from "../file/read.ts";
-import { loadSkills, readSkillContents, type Skill, type SkillRoot } from "./skill-folders.ts";
+import { loadSkills, readSkillContents, type Skill, type SkillCache, type SkillRoot } from "./skill-folders.ts";
 
 export interface SkillProviderOptions {
   /** A skill of an earlier root wins over one of the same name in a later root. */
@@ -23,7 +23,8 @@ const RESULT_CHARS = 64 * 1024;
 
 /** Folders with a SKILL.md as actions. */
 export function skillProvider({ roots, onProblem, pollMs = 2_000 }: SkillProviderOptions): Provider {
-  let listed: string | undefined;
+  const cache: SkillCache = new Map();
+  let listed: readonly Skill[] | undefined;
   let reported = new Set<string>();
 
   /** Reports what was not reported when the folders were last read. */
@@ -36,8 +37,8 @@ export function skillProvider({ roots, onProblem, pollMs = 2_000 }: SkillProvide
     category: "skill",
     capability: "Get instructions for special tasks from people who know how to do them.",
     async list() {
-      const { skills, problems } = await loadSkills(roots);
-      listed = fingerprint(skills);
+      const { skills, problems } = await loadSkills(roots, cache);
+      listed = skills;
       const unusable = problems
         .filter(({ level }) => level === "error")
         .map(({ file, line, message }) => `${file}:${line} ${message}`);
@@ -53,8 +54,10 @@ export function skillProvider({ roots, onProblem, pollMs = 2_000 }: SkillProvide
       // Polled, because links and network drives send no events.
       const timer = setInterval(() => {
         checking = checking.then(async () => {
-          const { skills } = await loadSkills(roots);
-          if (listed !== undefined && fingerprint(skills) !== listed) onChange();
+          const { skills } = await loadSkills(roots, cache);
+          // A file that did not change is the same object.
+          const isSame = skills.length === listed?.length && skills.every((skill, at) => skill === listed?.[at]);
+          if (listed !== undefined && !isSame) onChange();
         });
       }, pollMs).unref();
       return () => clearInterval(timer);
@@ -78,11 +81,13 @@ const defineInstruction = (skill: Skill): Action =>
       file === undefined ? readBody(skill) : readFile(skill, file, offset, signal),
   });
 
-/** The instructions as text, in tags, so that a model can tell them from other results. */
+const TAGS = /<(?=\/?skill_(?:content|files)\b)/gi;
+
+/** The instructions as text, in tags, so that a model can tell them from other results. They cannot close the tags. */
 async function readBody(skill: Skill): Promise<string> {
   const files = (await readSkillContents(skill)).files.filter((file) => file !== skill.fileName);
   const list = files.length === 0 ? "" : `\n<skill_files>\n${files.join("\n")}\n</skill_files>\n`;
-  return `<skill_content name="${skill.name}">\n${skill.body.trim()}\n${list}</skill_content>`;
+  return `<skill_content name="${skill.name}">\n${skill.body.trim().replace(TAGS, "&lt;")}\n${list}</skill_content>`;
 }
 
 async function readFile(skill: Skill, file: string, offset: number, signal: AbortSignal) {
