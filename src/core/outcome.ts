@@ -40,7 +40,7 @@ export type Outcome =
       readonly reason: string;
       readonly approval: WaitingApproval;
       readonly hint: string;
-      /** What the handler of a call that waits inside returned. `continue_with` in it: arguments to add when repeating it. */
+      /** The handler's return value, if a call inside waits. `continue_with` in it: arguments to add when the call is repeated. */
       readonly progress?: unknown;
     })
   | (OutcomeBase & {
@@ -142,7 +142,7 @@ export function createWaitingOutcome(
   return { status: "waiting", callId, durationMs, action, ...waits, value };
 }
 
-/** What the caller can do, and at a terminal or in a program, how to approve it. */
+/** Tells the caller how to get the outcome, and at a terminal or in a program also how to approve the call. */
 export function composeWaitingHint({ approval, progress }: Wait, words?: HintWords): string {
   const { id, inner, unfit } = approval;
   const result =

@@ -278,7 +278,7 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
 export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
-export function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
+function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { archive } = config.ledger;
   return archive && resolve(folder, resolveReference(archive, env, "ledger.archive"));
 }
@@ -286,12 +286,11 @@ export function resolveArchivePath({ config, folder }: LoadedConfig, env: Enviro
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
-/** The folders of the configuration. Its author chose them, so they are trusted. */
-export const listSkillRoots = ({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] =>
-  config.skills.folders.map((path, at) => {
-    const source = "configured";
-    return { folder: resolve(folder, resolveReference(path, env, `skills.folders[${at}]`)), source, isTrusted: true };
-  });
+const listSkillRoots = ({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] =>
+  config.skills.folders.map((path, at) => ({
+    folder: resolve(folder, resolveReference(path, env, `skills.folders[${at}]`)),
+    source: "configured",
+  }));
 
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;

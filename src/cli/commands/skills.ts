@@ -105,7 +105,7 @@ async function runSkillsShow({ out }: Context, { skillRoots }: Workspace, name: 
 
 async function runSkillsLint(context: Context, { skillRoots }: Workspace, folders: readonly string[]): Promise<void> {
   const { out, io } = context;
-  const given = folders.map((folder): SkillRoot => ({ folder: resolve(io.cwd, folder), source: "", isTrusted: false }));
+  const given = folders.map((folder): SkillRoot => ({ folder: resolve(io.cwd, folder), source: "" }));
   const missing = given.find(({ folder }) => !existsSync(folder));
   if (missing !== undefined) throw new QmError("not_found", `there is no folder ${missing.folder}`);
   if (given.length === 0 && skillRoots.length === 0)

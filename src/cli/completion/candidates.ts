@@ -18,7 +18,7 @@ export type CompletionCandidate = readonly [word: string, meaning: string];
 type Candidates = readonly CompletionCandidate[];
 type Values = TypedCommand["values"];
 
-/** Of what a store may have very many of, only the newest. */
+/** A store may have very many events, approvals and notes, so only the newest are offered. */
 const LIMIT = 1000;
 
 /** The candidates for the last word. Empty: a file name, or unknown. */
@@ -101,7 +101,7 @@ function findCommandName(command: Command, program: Command): string {
 
 type CandidateSource = (context: Context, values: Values) => Candidates | Promise<Candidates>;
 
-/** What the first operand of a command is, or each operand of one that takes several. None of these starts a server. */
+/** The values for the first operand of a command, or for each operand of one that takes several. No source starts a server. */
 const operandSources: Readonly<Record<string, CandidateSource>> = {
   list: listCategories,
   describe: listVisibleActions,

@@ -37,7 +37,7 @@ export async function checkGit(
   ];
 }
 
-/** Where servers have a secret as plain text, by the same detection that an import uses. */
+/** Finds plain-text secrets of servers, by the same detection that an import uses. Returns their keys. */
 async function findLiteralSecrets(servers: Workspace["config"]["servers"]): Promise<readonly string[]> {
   const judge = { isSecretName: createSecretNameMatcher(), findSpans: (text: string) => findSecretSpans(text, []) };
   const found = await Promise.all(
@@ -64,7 +64,7 @@ const GIT_TIMEOUT_MS = 5_000;
 /** The exit code of a git command about a file. Undefined if git cannot be run, or takes too long. */
 function runGit(path: string, env: Environment, args: readonly string[]): Promise<number | undefined> {
   return new Promise((resolve) => {
-    // The repository may be somebody else's: start no monitor that its configuration names.
+    // The repository may come from another person: start no monitor that its configuration names.
     const words = ["-c", "core.fsmonitor=false", ...args, "--", basename(path)];
     const options = { cwd: dirname(path), env, timeout: GIT_TIMEOUT_MS };
     const child = execFile("git", words, options, () => resolve(child.exitCode ?? undefined));

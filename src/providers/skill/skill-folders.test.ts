@@ -20,7 +20,7 @@ async function createFolder(files: Record<string, string | Uint8Array>): Promise
   return folder;
 }
 
-const toRoot = (folder: string, source = "configured") => ({ folder, source, isTrusted: true });
+const toRoot = (folder: string, source = "configured") => ({ folder, source });
 const describeSkill = (name: string) => `---\nname: ${name}\ndescription: Does ${name}.\n---\nDo it.\n`;
 const load = async (...roots: readonly string[]) => loadSkills(roots.map((folder) => toRoot(folder)));
 

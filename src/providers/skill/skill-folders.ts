@@ -9,10 +9,8 @@ import { parseSkillFile, type SkillFile, type SkillProblem } from "./skill-file.
 /** A folder that is searched for skills. */
 export interface SkillRoot {
   readonly folder: string;
-  /** Where its skills come from, as the catalog shows it: `core`, `project`, `user`, or the name of a world. */
+  /** The origin of its skills, as `qm skills list` shows it. Also a tag of their actions. */
   readonly source: string;
-  /** Whether the code of its skills may run without a person having looked at it. */
-  readonly isTrusted: boolean;
 }
 
 export interface Skill extends SkillFile {
@@ -42,7 +40,7 @@ export interface LoadedSkills {
   readonly problems: readonly LocatedProblem[];
 }
 
-/** How much of a folder is read. They count entries and bytes, so that the answer does not depend on the machine. */
+/** Limits of one folder. They count entries and bytes, not time, so the result is the same on every machine. */
 const DEPTH_LIMIT = 5;
 const FOLDER_LIMIT = 2_000;
 const FILE_LIMIT = 512;

@@ -28,7 +28,7 @@ async function createSkillWorld(files: Record<string, string>): Promise<SkillWor
   };
   for (const [name, content] of Object.entries(files)) await write(name, content);
   const problems: string[] = [];
-  const roots = [{ folder, source: "configured", isTrusted: true }];
+  const roots = [{ folder, source: "configured" }];
   const provider = skillProvider({ roots, onProblem: (problem) => problems.push(problem), pollMs: 10 });
   const qm = await createQuartermaster({ providers: [provider], infospace: {} });
   cleanups.push(qm.close);
