@@ -1,7 +1,7 @@
 import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
 import { type Content, cutText } from "./handler-result.ts";
 import { type HintWords, renderHint } from "./hint.ts";
-import { isRecord, type Json, type JsonObject } from "./json.ts";
+import { isRecord, type Json, type JsonObject, omitUndefined } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface OutcomeBase {
@@ -79,6 +79,13 @@ export interface WaitingApproval {
 
 export const getModelData = ({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown =>
   forModel === undefined ? data : forModel;
+
+/** The error of a call that did not end well, for a call around it that fails with the same error. */
+export function toOutcomeError({ error: problem, content }: Extract<Outcome, { readonly error: Problem }>): QmError {
+  const { code, error, hint, ...details } = problem;
+  return new QmError(code, error, { ...omitUndefined({ hint }), details, content });
+}
+
 export const isToolDenied = (outcome: Outcome) => outcome.status === "refused" && outcome.error.code === "tool_denied";
 export const VALUE_LIMIT = 4096;
 

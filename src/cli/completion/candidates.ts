@@ -2,6 +2,7 @@ import type { Command, Option } from "commander";
 import { getOwn, omitUndefined } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
+import { getCommandPath } from "../global-options.ts";
 
 export const completionShells = ["bash", "zsh", "fish"] as const;
 
@@ -84,19 +85,11 @@ async function listOperands(context: Context, { command, operands, values }: Typ
     for (const operand of operands) topic = topic?.commands.find((each) => each.name() === operand);
     return topic === undefined ? [] : listVisibleCommands(topic);
   }
-  const source = getOwn(operandSources, findCommandName(command, context.program));
+  const source = getOwn(operandSources, getCommandPath(command));
   const isRepeated = command.registeredArguments[0]?.variadic === true;
   if (source === undefined || (operands.length > 0 && !isRepeated)) return [];
   const found = await source(context, values);
   return found.filter(([word]) => !operands.includes(word));
-}
-
-/** "servers remove" */
-function findCommandName(command: Command, program: Command): string {
-  const { parent } = command;
-  return parent === null || parent === program
-    ? command.name()
-    : `${findCommandName(parent, program)} ${command.name()}`;
 }
 
 type CandidateSource = (context: Context, values: Values) => Candidates | Promise<Candidates>;
