@@ -56,7 +56,7 @@ export type LexicalScores = { readonly places: readonly number[]; readonly score
 const BELOW_ONE = 0.99;
 const NAME = lexicalFields.indexOf("name");
 
-export interface ScoredQuery {
+interface ScoredQuery {
   readonly terms: readonly QueryTerm[];
   readonly verbs: number;
   /** The score that the best action must reach, unless it covers the query well. */
