@@ -18,7 +18,7 @@ const FOUND_MS = 30_000;
 const ASK_AGAIN_MS = 500;
 
 /** One question for each reference server, the action that must be found, and a call of it. */
-const questions = (home: string) => [
+const listQuestions = (home: string) => [
   { query: "read the whole knowledge graph", action: "mcp__memory__read_graph", args: {}, result: "entities" },
   { query: "echo the input back", action: "mcp__everything__echo", args: { message: "Good day" }, result: "Good day" },
   { query: "list allowed directories", action: "mcp__filesystem__list_allowed_directories", args: {}, result: home },
@@ -30,7 +30,7 @@ const questions = (home: string) => [
   },
 ];
 
-type Question = ReturnType<typeof questions>[number];
+type Question = ReturnType<typeof listQuestions>[number];
 type ReportRow = (what: string, problem?: string) => void;
 
 interface ToolClient {
@@ -124,7 +124,7 @@ async function checkTools(name: string, connect: () => Promise<ToolClient>, { ho
     const hasTools = ["search_actions", "invoke_action"].every((tool) => tools.some((each) => each.name === tool));
     report(`${name}: lists the tools`, hasTools ? undefined : JSON.stringify(tools));
     const end = Date.now() + FOUND_MS;
-    for (const question of questions(home)) {
+    for (const question of listQuestions(home)) {
       const found = await waitForAction(client, question, end);
       report(`${name}: finds ${question.action}`, found.includes(question.action) ? undefined : found);
       const called = await callTool(client, "invoke_action", { action_name: question.action, args: question.args });

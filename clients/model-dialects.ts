@@ -26,8 +26,8 @@ export const dialects: readonly Dialect[] = [
   {
     path: /\/chat\/completions$/,
     read: ({ tools, messages }) => ({
-      tools: records(tools).flatMap(({ function: offered }) => functions([offered])),
-      results: records(messages)
+      tools: toRecords(tools).flatMap(({ function: offered }) => toFunctions([offered])),
+      results: toRecords(messages)
         .filter(({ role }) => role === "tool")
         .map(({ content }) => toText(content)),
     }),
@@ -64,12 +64,12 @@ export const dialects: readonly Dialect[] = [
   {
     path: /\/responses$/,
     read: ({ tools, input }) => ({
-      tools: records(tools).flatMap((tool) =>
+      tools: toRecords(tools).flatMap((tool) =>
         tool.type === "namespace"
-          ? functions(tool.tools).map((each) => ({ ...each, namespace: String(tool.name) }))
-          : functions([tool]),
+          ? toFunctions(tool.tools).map((each) => ({ ...each, namespace: String(tool.name) }))
+          : toFunctions([tool]),
       ),
-      results: records(input)
+      results: toRecords(input)
         .filter(({ type }) => type === "function_call_output")
         .map(({ output }) => toText(output)),
     }),
@@ -103,9 +103,9 @@ export const dialects: readonly Dialect[] = [
   {
     path: /\/v1\/messages(?:\?|$)/,
     read: ({ tools, messages }) => ({
-      tools: functions(tools),
-      results: records(messages).flatMap(({ content }) =>
-        records(content)
+      tools: toFunctions(tools),
+      results: toRecords(messages).flatMap(({ content }) =>
+        toRecords(content)
           .filter(({ type }) => type === "tool_result")
           .map((part) => toText(part.content)),
       ),
@@ -137,9 +137,9 @@ export const dialects: readonly Dialect[] = [
   {
     path: /:streamGenerateContent/,
     read: ({ tools, contents }) => ({
-      tools: records(tools).flatMap(({ functionDeclarations }) => functions(functionDeclarations)),
-      results: records(contents).flatMap(({ parts }) =>
-        records(parts).flatMap(({ functionResponse }) =>
+      tools: toRecords(tools).flatMap(({ functionDeclarations }) => toFunctions(functionDeclarations)),
+      results: toRecords(contents).flatMap(({ parts }) =>
+        toRecords(parts).flatMap(({ functionResponse }) =>
           isRecord(functionResponse) ? [toText(functionResponse.response)] : [],
         ),
       ),
@@ -161,12 +161,12 @@ export const dialects: readonly Dialect[] = [
   },
 ];
 
-function records(value: unknown): readonly Fields[] {
+function toRecords(value: unknown): readonly Fields[] {
   return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
-function functions(value: unknown): readonly OfferedFunction[] {
-  return records(value).flatMap(({ name }) => (typeof name === "string" ? [{ name }] : []));
+function toFunctions(value: unknown): readonly OfferedFunction[] {
+  return toRecords(value).flatMap(({ name }) => (typeof name === "string" ? [{ name }] : []));
 }
 
 function toText(value: unknown): string {

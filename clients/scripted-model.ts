@@ -20,7 +20,7 @@ export interface ScriptedModel {
 }
 
 /**
- * A model on loopback that makes the given calls one after the other, whatever it is asked, and then answers. It speaks the
+ * A model on loopback that makes the given calls one after the other for any question, and then answers. It speaks the
  * APIs of OpenAI, Anthropic and Google.
  */
 export async function startScriptedModel(calls: readonly ScriptedCall[], answer: string): Promise<ScriptedModel> {

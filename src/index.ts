@@ -22,6 +22,7 @@ export { defineAction, defineResource, type PendingSource, type Provider } from 
 export type { ToolRegistration } from "./catalog/tool-registry.ts";
 export type {
   Action,
+  ActionOrigin,
   ApprovalDecision,
   ApprovalQuestion,
   ApprovalRule,
@@ -33,7 +34,15 @@ export type {
   Readiness,
 } from "./core/action.ts";
 export { type Effect, effects } from "./core/action.ts";
-export type { AskedQuestion, AskedQuestions, Caller, Dialogue, LogLine, ProgressUpdate } from "./core/caller.ts";
+export type {
+  AskedQuestion,
+  AskedQuestions,
+  Caller,
+  Dialogue,
+  LogLine,
+  ProgressUpdate,
+  SayListener,
+} from "./core/caller.ts";
 export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors.ts";
 export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
 export { type Content, type ContentBlock, Streamed, WithContent } from "./core/handler-result.ts";
@@ -86,6 +95,7 @@ export type { NoteHit, Notes, NotesExport, NotesSearchOptions } from "./infospac
 export type { NoteSearchResult, NoteSearchType } from "./infospace/search/note-search.ts";
 export type { RunLimits } from "./invoke/runner.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
+export type { PruneOptions, PruneReport } from "./ledger/prune.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify-chains.ts";
 export type { McpServers, ServerState, ServerView } from "./mcp/provider/mcp-servers.ts";
 export type { SecretStore } from "./mcp/secret-store.ts";

@@ -9,6 +9,7 @@ import { openSqliteStore, type Store } from "../src/store/open-store.ts";
 import { copyStore, recordRestore } from "../src/store/store-copy.ts";
 import { question, steps } from "./cases/approval-fixtures.ts";
 import { findCompiled } from "./support/compiled.ts";
+import { runSql } from "./support/run-sql.ts";
 
 afterEach(cleanUp);
 const STORE = ".quartermaster/quartermaster.db";
@@ -205,10 +206,4 @@ async function listReads(path: string): Promise<readonly string[]> {
   const rows = db.prepare("select data from events where type = 'call.received' order by id").all();
   db.close();
   return rows.flatMap(({ data }) => JSON.parse(String(data)).args.path ?? []);
-}
-
-function runSql(path: string, text: string): void {
-  const db = new DatabaseSync(path);
-  db.exec(text);
-  db.close();
 }

@@ -1,12 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { usedOptions } from "../src/cli/global-options.ts";
-import { atTerminal, cleanUp, createTestFolder, endings, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, createTestFolder, endings, qm } from "../src/cli/testing.ts";
 import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
 import { openWorkspace } from "../src/workspace/workspace.ts";
+import { connectStdioClient } from "./support/stdio-client.ts";
 
 afterEach(cleanUp);
 
@@ -186,21 +186,11 @@ test("over HTTP, a broken actor fails for the clients of its profile alone", asy
 });
 
 describe("qm mcp --actor", () => {
-  async function connect(cwd: string, ...options: string[]) {
-    const [command, ...args] = qmCommand;
-    const env = plainEnvironment() as Record<string, string>;
-    const transport = new StdioClientTransport({ command, args: [...args, "mcp", ...options], cwd, env });
-    const client = new Client({ name: "test", version: "1" });
-    await client.connect(transport);
-    onTestFinished(() => client.close());
-    return client;
-  }
-
   test.each([[["--actor", "reader"]], [["--profile", "reading", "--actor", "reader"]]])(
     "serves the actor's actions: %s",
     async (options) => {
       const cwd = await createFolder();
-      const client = await connect(cwd, ...options);
+      const { client } = await connectStdioClient(cwd, ...options);
 
       const invoke = (action_name: string, args: object) =>
         client.callTool({ name: "invoke_action", arguments: { action_name, args } });

@@ -2,13 +2,12 @@ import { writeFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
-import { Client } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { atTerminal, cleanUp, createTestFolder, plainEnvironment, qm, qmCommand, start } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, createTestFolder, qm, start } from "../src/cli/testing.ts";
 import { learnServers } from "../src/mcp/provider/learn-servers.ts";
 import { openWorkspace } from "../src/workspace/workspace.ts";
 import { startListening } from "./support/mcp-hub.ts";
+import { connectStdioClient } from "./support/stdio-client.ts";
 
 const modules = join(import.meta.dirname, "../node_modules");
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
@@ -92,15 +91,10 @@ const isAlive = (pid: number): boolean => {
 
 /** A client with `qm mcp` as its server. */
 async function connect(cwd: string, ...options: string[]) {
-  const [command, ...args] = qmCommand;
-  const env = plainEnvironment() as Record<string, string>;
-  const transport = new StdioClientTransport({ command, args: [...args, "mcp", ...options], cwd, env });
-  const client = new Client({ name: "test", version: "1" });
-  await client.connect(transport);
-  onTestFinished(() => client.close());
+  const { client, pid } = await connectStdioClient(cwd, ...options);
   const search = async (query: string) =>
     textOf(await client.callTool({ name: "search_actions", arguments: { query } }));
-  return { client, search, pid: transport.pid ?? 0 };
+  return { client, search, pid };
 }
 
 const textOf = (result: { content: unknown }) => (result.content as { text: string }[])[0]?.text ?? "";

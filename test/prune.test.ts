@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 import { cleanUp, createTestFolder, qm, testWorkspace } from "../src/cli/testing.ts";
 import type { NewEvent } from "../src/core/events.ts";
@@ -11,6 +10,7 @@ import { readArchives } from "../src/ledger/archive.ts";
 import { verifyChains } from "../src/ledger/verify-chains.ts";
 import { openSqliteStore } from "../src/store/open-store.ts";
 import { findCompiled } from "./support/compiled.ts";
+import { runSql } from "./support/run-sql.ts";
 
 afterEach(cleanUp);
 const now = () => new Date();
@@ -137,9 +137,3 @@ function createOldEvents(count: number, batch: number): readonly NewEvent[] {
 }
 
 const getSize = (path: string): number => (existsSync(path) ? statSync(path).size : 0);
-
-function runSql(path: string, text: string): void {
-  const db = new DatabaseSync(path);
-  db.exec(text);
-  db.close();
-}

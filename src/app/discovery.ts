@@ -46,7 +46,7 @@ export interface Discovery {
    */
   hint(): string | undefined;
   /** The hint once it is complete. Waits as long as a search waits for its vectors. */
-  settledHint(): Promise<string | undefined>;
+  waitForHint(): Promise<string | undefined>;
   readonly embeddings: Embeddings;
   readonly meaning?: EmbeddingSearchOptions;
   follow(): void;
@@ -131,7 +131,7 @@ export async function openDiscovery(options: {
       return dropHiddenHits(found, view, viewNow());
     },
     hint,
-    async settledHint() {
+    async waitForHint() {
       if (semantic !== undefined) await settlesWithin(semantic.settled(), queryLimitMs);
       return hint();
     },

@@ -81,12 +81,12 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
     meaning,
   });
   const operators = createOperatorAccess({ ...basis, meaning, note });
-  const completed = (caller: CallerOptions | undefined): Caller => {
+  const toCaller = (caller: CallerOptions | undefined): Caller => {
     const parsed = parseCaller(caller);
     if (caller !== undefined) parts.checkCaller(parsed);
     return parsed;
   };
-  const notes = createNotes({ ...basis, infospace, search, operators, mayUse: access, quota, completed, note });
+  const notes = createNotes({ ...basis, infospace, search, operators, mayUse: access, quota, toCaller, note });
   const keeper = createResultStore({ infospace, previewLimit, sees });
   const canLoad = (caller: Caller): boolean =>
     resourceKinds.every((kind) => access(createOwnResource(kind, caller), caller) === "allowed");

@@ -50,7 +50,7 @@ export function createSurfaceBackend(
     invoke: (request, signal) => run({ ...request, id: pipeline.runtime.newId() }, signal),
     resume: run,
     canSearch: discovery.isOn,
-    searchHint: discovery.settledHint,
+    searchHint: discovery.waitForHint,
     getHintWords: pipeline.getHintWords,
     async search(caller, request, signal) {
       const found = await discovery.find(() => pipeline.getView(caller), request, signal);

@@ -185,7 +185,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       viewOf: createViews(catalog).get,
       live: infospace.live,
       exists: (name) => catalog.snapshot().get(name) !== undefined,
-      search: { canSearch: discovery.isOn, searchHint: discovery.settledHint, find: discovery.find },
+      search: { canSearch: discovery.isOn, searchHint: discovery.waitForHint, find: discovery.find },
       openSurface(backend, caller, then, kind) {
         const choice = { ...getSurfaceChoice(requireActor(then, caller.actor)), ...omitUndefined({ kind }) };
         // A replay records no use and activates nothing, but sees what was used in real calls.

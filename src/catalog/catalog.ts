@@ -105,7 +105,7 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     });
   }
 
-  async function settled(): Promise<void> {
+  async function waitForLists(): Promise<void> {
     while (pending.size > 0) await Promise.all(pending);
   }
 
@@ -126,11 +126,11 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
       }
       return current;
     },
-    settled,
+    settled: waitForLists,
     async learn(source, signal) {
       const slot = [...slots.values()].find((each) => listPending(each).some(({ prefix }) => prefix === source.prefix));
       await slot?.provider.learn?.(source, signal);
-      await settled();
+      await waitForLists();
     },
     provide,
     async withdraw(category) {

@@ -10,7 +10,7 @@ export interface PendingSource {
   readonly prefix: string;
   /** The action that asks it, for notes to callers. */
   readonly askedBy?: ActionName;
-  /** What is known of an action before the source is asked, for the policy. Undefined: it is switched off. */
+  /** The action that the policy decides on before the source is asked. Undefined: the action is switched off. */
   expect?(name: ActionName): Action | undefined;
 }
 
@@ -24,8 +24,8 @@ export interface Provider {
   /** Calls back when `list` would answer differently, until the returned function is called. */
   watch?(onChange: () => void): () => void;
   /**
-   * The sources that `list` does not know yet. `list` has one action with the prefix of each that stands for all of its
-   * actions: who may not see that action is not told of the source.
+   * The sources whose actions `list` does not know yet. For each of them `list` has one action with its prefix. A caller that
+   * cannot see this action is not told of the source.
    */
   pending?(): readonly PendingSource[];
   /** Asks a pending source once for all callers. `list` has its actions afterwards. Rejects if it fails. */

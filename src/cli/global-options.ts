@@ -4,7 +4,7 @@ import { createUsageError } from "./exit-codes.ts";
 const CALLER = ["config", "actor", "session", "tenant", "user"];
 const RECORDED = ["config", "session"];
 
-/** The global options that a command uses, if they are more or less than `--config`. */
+/** The global options that a command uses. A command that is not listed uses `--config` alone. */
 export const usedOptions: Readonly<Record<string, readonly string[]>> = {
   list: CALLER,
   search: CALLER,
@@ -32,8 +32,8 @@ export const usedOptions: Readonly<Record<string, readonly string[]>> = {
   completion: [],
 };
 
-/** The names of a command and of those it belongs to, as a user types them after `qm`. */
-function getCommandPath(command: Command): string {
+/** The names of a command and of those it belongs to, as a user types them after `qm`: `servers remove`. */
+export function getCommandPath(command: Command): string {
   const { parent } = command;
   return parent?.parent ? `${getCommandPath(parent)} ${command.name()}` : command.name();
 }

@@ -1,4 +1,4 @@
-/** What the file actions may do: look only, change files too, or nothing. */
+/** The file actions may only read, also change files, or are switched off. */
 export const fileAccessKinds = ["read", "write", "none"] as const;
 export type FileAccess = (typeof fileAccessKinds)[number];
 

@@ -52,7 +52,7 @@ export function parseConfig(
   const references = findReferences(yaml.value, []);
   const problems = [
     ...issues.flatMap((issue) => toConfigProblems(issue, yaml)),
-    ...findRuleProblems(yaml, options.compileExpression),
+    ...findSemanticProblems(yaml, options.compileExpression),
     ...(options.env === undefined ? [] : findMissingVariables(references, yaml, options.env)),
   ];
   if (!parsed.success || problems.length > 0) throw invalidConfigError(path, problems);
@@ -69,7 +69,7 @@ export function parseConfig(
 export const hashConfig = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** Problems the schema cannot see. Reads the raw values, so that they are reported together with those of the schema. */
-function findRuleProblems(yaml: YamlDocument, compile: ParseConfigOptions["compileExpression"]) {
+function findSemanticProblems(yaml: YamlDocument, compile: ParseConfigOptions["compileExpression"]) {
   const problems: YamlProblem[] = [];
   const report = (at: KeyPath, message: string) =>
     problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });

@@ -35,7 +35,7 @@ export interface CallContext {
   /**
    * Calls another action for the same caller through `invoke()`: recorded with this call as its parent and cancelled with
    * it. Handles in its arguments are plain data, because the handler already has their values. Never rejects. If it waits
-   * for a person when the handler ends, this call waits, too, and what the handler returns is its progress.
+   * for a person when the handler ends, this call waits too, and the handler's return value is its progress.
    */
   invoke(name: string, args?: unknown): Promise<Outcome>;
   /** Absent: the call needed no approval. */
@@ -122,7 +122,7 @@ export interface Action {
   readonly loading?: LoadingMode;
   /** The named set of extra skills it came with. */
   readonly world?: string;
-  /** Where it comes from, for example `server:github`. Read it with `getActionOrigin`. */
+  /** The origin of the action, for example `server:github`. Read it with `getActionOrigin`. */
   readonly source?: string;
   /** Called synchronously each time the action is shown. Absent: always ready. */
   readonly readiness?: () => Readiness;

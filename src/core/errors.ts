@@ -46,7 +46,7 @@ export type ErrorCode = keyof typeof errorCodes;
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
 interface QmErrorOptions {
-  /** What to do next. Steps such as `{search}` are filled in by the surface that shows it. */
+  /** The next step, in sentences. The surface that shows it fills in steps such as `{search}`. */
   readonly hint?: string;
   readonly details?: JsonObject;
   readonly cause?: unknown;
@@ -58,9 +58,9 @@ interface QmErrorOptions {
 export class QmError extends Error {
   override readonly name = "QmError";
   readonly code: ErrorCode;
-  /** Without the sentences that only some surfaces can show. */
+  /** The hint without the sentences that only some surfaces can show. */
   readonly hint: string | undefined;
-  /** As it was given, to be passed on. */
+  /** The hint as it was given. An error that wraps this one passes it on. */
   readonly hintTemplate: string | undefined;
   readonly details: JsonObject;
   readonly content: Content | undefined;

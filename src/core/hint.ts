@@ -7,8 +7,8 @@ const SENTENCE_END = /(?<=[.!?])\s+/;
 const noWords: HintWords = () => undefined;
 
 /**
- * Fills in the steps of a hint. A sentence with a step that is not possible is left out, so a step and what does not depend
- * on it are written as separate sentences. Undefined if no sentence is left.
+ * Fills in the steps of a hint. Leaves out each sentence with a step that is not possible, so advice that does not need the
+ * step is written as a sentence of its own. Undefined if no sentence is left.
  */
 export function renderHint(hint: string, words: HintWords = noWords): string | undefined {
   const sentences = hint.split(SENTENCE_END).flatMap((sentence) => {
@@ -23,7 +23,7 @@ export function renderHint(hint: string, words: HintWords = noWords): string | u
   return sentences.length === 0 ? undefined : sentences.join(" ");
 }
 
-/** What callers of a surface use to find actions. */
+/** The tools, commands or methods that find actions, by surface. */
 const FINDERS: ReadonlyMap<string, Readonly<{ search?: string; list?: string }>> = new Map([
   ["universal", { search: "search_actions", list: "list_actions" }],
   ["deferred", { search: "tool_search" }],
@@ -32,7 +32,7 @@ const FINDERS: ReadonlyMap<string, Readonly<{ search?: string; list?: string }>>
 ]);
 const MODEL_SURFACES: readonly string[] = ["universal", "deferred", "flat", "mcp"];
 
-/** Words for a call through `via`. Models are told no commands, and nobody is told an action that the caller cannot see. */
+/** Creates the words for a call through `via`. They name no command to a model, and no action that the caller cannot see. */
 export function createHintWords(via: string, sees: (action: string) => boolean, canSearch: boolean): HintWords {
   return (step) => {
     const finders = FINDERS.get(via);

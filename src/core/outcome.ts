@@ -1,7 +1,7 @@
 import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
 import { type Content, cutText } from "./handler-result.ts";
 import { type HintWords, renderHint } from "./hint.ts";
-import { isRecord, type Json, type JsonObject } from "./json.ts";
+import { isRecord, type Json, type JsonObject, omitUndefined } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface OutcomeBase {
@@ -40,7 +40,7 @@ export type Outcome =
       readonly reason: string;
       readonly approval: WaitingApproval;
       readonly hint: string;
-      /** What the handler of a call that waits inside returned. `continue_with` in it: arguments to add when repeating it. */
+      /** The handler's return value, if a call inside waits. `continue_with` in it: arguments to add when the call is repeated. */
       readonly progress?: unknown;
     })
   | (OutcomeBase & {
@@ -79,6 +79,13 @@ export interface WaitingApproval {
 
 export const getModelData = ({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown =>
   forModel === undefined ? data : forModel;
+
+/** The error of a call that did not end well, for a call around it that fails with the same error. */
+export function toOutcomeError({ error: problem, content }: Extract<Outcome, { readonly error: Problem }>): QmError {
+  const { code, error, hint, ...details } = problem;
+  return new QmError(code, error, { ...omitUndefined({ hint }), details, content });
+}
+
 export const isToolDenied = (outcome: Outcome) => outcome.status === "refused" && outcome.error.code === "tool_denied";
 export const VALUE_LIMIT = 4096;
 
@@ -142,7 +149,7 @@ export function createWaitingOutcome(
   return { status: "waiting", callId, durationMs, action, ...waits, value };
 }
 
-/** What the caller can do, and at a terminal or in a program, how to approve it. */
+/** Tells the caller how to get the outcome, and at a terminal or in a program also how to approve the call. */
 export function composeWaitingHint({ approval, progress }: Wait, words?: HintWords): string {
   const { id, inner, unfit } = approval;
   const result =

@@ -14,7 +14,7 @@ export interface ApprovalPageOptions {
   /** The key that links are signed with. */
   readonly key: Uint8Array;
   /** The roles that an approver has now. A link may name roles that were taken away since. */
-  readonly rolesOf: (approver: string) => readonly string[];
+  readonly listRoles: (approver: string) => readonly string[];
   readonly now: () => Date;
   /** Runs an approved call, if this process can. */
   readonly run: (id: string) => void;
@@ -54,12 +54,12 @@ async function showForm(parts: ApprovalPageOptions, fields: URLSearchParams): Pr
 }
 
 async function submitAnswer(parts: ApprovalPageOptions, request: Request): Promise<Response> {
-  const { approvals, rolesOf, run } = parts;
+  const { approvals, listRoles, run } = parts;
   const fields = new URLSearchParams(await readTextBody(request, "application/x-www-form-urlencoded"));
   const { link } = readLinkToken(parts, fields);
   const answer = parseAnswerForm(fields);
   const before = await findApproval(parts, link);
-  const current = rolesOf(link.approver);
+  const current = listRoles(link.approver);
   const approver = { id: link.approver, roles: link.roles.filter((role) => current.includes(role)), via: "link" };
   try {
     const approval = await approvals.answer(link.approvalId, answer, approver);

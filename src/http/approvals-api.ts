@@ -30,7 +30,7 @@ interface ApprovalsApiOptions {
   /** Finds the approver of a token, as `createTokenAuthorizer` does. Undefined: the token is not known. */
   readonly authorize: (token: string) => ApproverIdentity | undefined;
   /** Absent: there are no signed links, and no page for them. */
-  readonly links?: Pick<ApprovalPageOptions, "key" | "rolesOf" | "now">;
+  readonly links?: Pick<ApprovalPageOptions, "key" | "listRoles" | "now">;
   /** Receives errors as text, without tokens and arguments. */
   readonly onProblem: (problem: string) => void;
   /** Ends open streams and waiting requests when it is aborted. */
@@ -226,8 +226,8 @@ export async function openApprovalsApi(
   }
 
   const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
-  const rolesOf = (name: string) => getApproverRoles(workspace.config, name);
+  const listRoles = (name: string) => getApproverRoles(workspace.config, name);
   const { approvals } = workspace.quartermaster;
-  const links = { key, rolesOf, now: systemRuntime.now };
+  const links = { key, listRoles, now: systemRuntime.now };
   return createApprovalsApi({ approvals, authorize, links, onProblem, signal });
 }

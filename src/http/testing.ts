@@ -184,7 +184,7 @@ export async function openTestApi(
     authorize: createTokenAuthorizer(
       Object.entries(roles).map(([id, roles]) => [`${id}-token`, { id, roles }] as const),
     ),
-    links: { key: KEY, rolesOf: (name) => roles[name] ?? [], now },
+    links: { key: KEY, listRoles: (name) => roles[name] ?? [], now },
     onProblem,
     signal: closing.signal,
   });

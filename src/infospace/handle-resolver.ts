@@ -134,7 +134,7 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
     if (budget.left >= 0) return;
     const limit = READ_FACTOR * fillLimit;
     throw new QmError("too_large", `with ${handle} more than ${limit} bytes would be read for the arguments`, {
-      hint: "Make notes of the parts that are needed first, and give those. Use {infospace__project}. Use {infospace__split}.",
+      hint: "Make notes of the parts that are needed first, and give those. {infospace__project} selects fields. {infospace__split} makes one note of each part.",
       details: { handle, limit },
     });
   }
@@ -177,7 +177,7 @@ function incompleteError(handle: string): QmError {
 
 function argumentsTooLargeError(limit: number, handle: string): QmError {
   return new QmError("too_large", `with the value of ${handle} the arguments are longer than ${limit} characters`, {
-    hint: "Give a path to the part that is needed, or narrow it first. Use {infospace__filter-structured}. Use {infospace__project}. Use {infospace__head}.",
+    hint: "Give a path to the part that is needed, or narrow it first. {infospace__filter-structured} selects items. {infospace__project} selects fields. {infospace__head} takes the first items.",
     details: { handle, limit },
   });
 }

@@ -117,7 +117,7 @@ export function versionNotFoundError(handle: string, asked: number, present: num
 export function wrongKindError(handle: string, wanted: ResourceKind): QmError {
   const hint =
     wanted === "collection"
-      ? "Make a collection of it. Use {infospace__split}. Use {infospace__create-collection}."
+      ? "Make a collection of it. {infospace__split} splits one note. {infospace__create-collection} collects several."
       : "Take a note of the collection. Make one of it with {infospace__flatten}.";
   return new QmError("invalid_arguments", `${handle} is not a ${wanted}`, { hint });
 }

@@ -91,21 +91,21 @@ interface NotesOptions extends Pick<InfospaceOptions, "store" | "expiresInMs" | 
   readonly infospace: OperatorAccess["infospace"];
   readonly search: NoteSearch;
   readonly operators: OperatorAccess;
-  /** Fills in the defaults of a caller. */
-  completed(caller: NotesCaller | undefined): Caller;
+  /** Fills in the defaults of a caller. Throws if its actor cannot be used. */
+  toCaller(caller: NotesCaller | undefined): Caller;
   readonly note: (event: UnstampedEvent, caller?: Caller) => void;
 }
 
 const DEFAULT_HITS = 8;
 
 export function createNotes(parts: NotesOptions): Notes {
-  const { store, runtime, infospace, search, operators, completed, note } = parts;
+  const { store, runtime, infospace, search, operators, toCaller, note } = parts;
   const lister = createNoteLister(parts);
 
   function openView(caller: NotesCaller | undefined) {
     return caller === undefined
       ? { store, ...operators, caller: operatorCaller }
-      : { store, infospace, search, caller: completed(caller) };
+      : { store, infospace, search, caller: toCaller(caller) };
   }
 
   function createAuthor(caller: Caller, action = "library"): NoteAuthor {
@@ -145,7 +145,7 @@ export function createNotes(parts: NotesOptions): Notes {
   }
 
   return {
-    list: async (query = {}, as) => lister.page(query, as && completed(as)),
+    list: async (query = {}, as) => lister.page(query, as && toCaller(as)),
     async get(handle, as) {
       const { infospace, caller } = openView(as);
       return toNoteEntry(await infospace.resource(handle, caller));
@@ -170,20 +170,20 @@ export function createNotes(parts: NotesOptions): Notes {
     },
     async write(content, label, as) {
       const options = { replaces: "saved", ...label } as const;
-      return toNoteEntry(await infospace.write(createAuthor(completed(as)), requireJson(content), options));
+      return toNoteEntry(await infospace.write(createAuthor(toCaller(as)), requireJson(content), options));
     },
     async writeFile(file, as) {
       if (!(file?.bytes instanceof Uint8Array) || typeof file.mediaType !== "string")
         throw new QmError("invalid_arguments", "a file is { bytes: Uint8Array, mediaType }");
-      return toNoteEntry(await infospace.writeFile(createAuthor(completed(as)), { replaces: "saved", ...file }));
+      return toNoteEntry(await infospace.writeFile(createAuthor(toCaller(as)), { replaces: "saved", ...file }));
     },
     async collect(members, options, as) {
-      const caller = completed(as);
+      const caller = toCaller(as);
       const all = resolveMembers(caller, members);
       return toNoteEntry(await infospace.collect(createAuthor(caller), all, { replaces: "saved", ...options }));
     },
     async add(handle, members, as) {
-      const caller = completed(as);
+      const caller = toCaller(as);
       return toNoteEntry(await infospace.add(createAuthor(caller), handle, resolveMembers(caller, members)));
     },
     async takeOut(handle, notes, as) {
@@ -207,14 +207,14 @@ export function createNotes(parts: NotesOptions): Notes {
       return expired;
     },
     async usage(as) {
-      const used = await store.usage(as && toOwnerScope(completed(as)));
+      const used = await store.usage(as && toOwnerScope(toCaller(as)));
       return used.map((each) => ({ ...each, limit: parts.quota[each.scope] }));
     },
     async *export(query = {}, as) {
       yield* exportLines(store, runtime.now().toISOString(), await selectForExport(query, as), query);
     },
     async import(chunks, { signal } = {}, as) {
-      const caller = completed(as);
+      const caller = toCaller(as);
       const at = runtime.now();
       const maker = createAuthor(caller, "import");
       const expiresAt = new Date(at.getTime() + parts.expiresInMs).toISOString();

@@ -19,8 +19,8 @@ export type PruneReport = { readonly events: number; readonly sessions: number }
 const LINES_AT_ONCE = 1_000;
 
 /**
- * Removes the oldest events of every chain. Each step removes and records in one transaction, so a crash leaves a ledger
- * that can be verified. Events that open approvals and unfinished turns need stay, with all later ones of their session.
+ * Removes the oldest events of every chain. Keeps events that open approvals and unfinished turns need, with all later ones
+ * of their session. Each step removes and records in one transaction, so verification succeeds after a crash.
  */
 export async function pruneLedger(
   store: EventStore,

@@ -164,22 +164,18 @@ function readAmount(value: unknown): number {
 
 async function createNotFoundError(ledger: Pick<Ledger, "read">, { session, turn }: ReplayQuery): Promise<QmError> {
   const pruned = await findPruned(ledger, session);
-  const of = turn === undefined ? `session ${quoteName(String(session))}` : `turn ${quoteName(turn)}`;
+  const subject = turn === undefined ? `session ${quoteName(String(session))}` : `turn ${quoteName(turn)}`;
   const where = session === undefined || turn === undefined ? "" : ` in session ${quoteName(session)}`;
-  if (pruned !== undefined)
-    return new QmError(
-      "not_found",
-      `the ledger has no whole call of ${of}${where}: events before ${pruned} were removed`,
-      {
-        hint: "Removed events cannot be replayed. An archive of them, if one was written, has them.",
-        details: { pruned_before: pruned },
-      },
-    );
+  if (pruned !== undefined) {
+    const message = `the ledger has no whole call of ${subject}${where}: events before ${pruned} were removed`;
+    const hint = "Removed events cannot be replayed. Look for them in the archive, if one was written.";
+    return new QmError("not_found", message, { hint, details: { pruned_before: pruned } });
+  }
   const hint =
     turn === undefined
       ? "Is it the id of a turn? {qm events} shows the sessions. Give {qm replay <turn> --turn} for a turn."
       : "{qm events --json} shows the turn of every event. {qm replay <session>} replays a whole session.";
-  return new QmError("not_found", `the ledger has no ${of}${where}`, { hint });
+  return new QmError("not_found", `the ledger has no ${subject}${where}`, { hint });
 }
 
 /** Up to when events were removed: of the session, or of any if it is not known. */

@@ -105,9 +105,9 @@ export function createDispatch(services: RoutingServices) {
       return true;
     };
     const { deadlineMs = 0 } = rule ?? {};
-    const cancelled = () => cancelledError(action.name);
-    const late = () => deadlineError(action, deadlineMs);
-    const options = { outer, cancelled, deadlineMs: rule?.deadlineMs, late };
+    const createCancelError = () => cancelledError(action.name);
+    const createLateError = () => deadlineError(action, deadlineMs);
+    const options = { outer, createCancelError, deadlineMs: rule?.deadlineMs, createLateError };
     const retry = canRepeat(action) && call.once !== true ? rule?.retry : undefined;
     const entry = { callId, action: action.name, actor: caller.actor, since: runtime.now() };
     return tasks.run(options, entry, async (task) => {

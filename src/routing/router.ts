@@ -124,8 +124,8 @@ function createHostEvents({ runtime, record, getRules, subscribers, tasks, getDe
     const handler = handlers.get(to);
     if (handler === undefined) throw missingHandlerError(rule, to);
     const what = `handler ${to}`;
-    const late = () => new QmError("timed_out", `${what} did not end within ${deadlineMs} ms`);
-    const options = { outer, cancelled: () => cancelledError(what), deadlineMs, late };
+    const createLateError = () => new QmError("timed_out", `${what} did not end within ${deadlineMs} ms`);
+    const options = { outer, createCancelError: () => cancelledError(what), deadlineMs, createLateError };
     try {
       return await tasks.run(options, undefined, (task) => {
         const attempt = () => runAtDepth(depth, () => handler(event, task.signal));

@@ -3,7 +3,7 @@ import { QmError } from "../core/errors.ts";
 import { runWithRetries, startTask } from "./running-tasks.ts";
 import { readCode } from "./testing.ts";
 
-const cancelled = () => new QmError("cancelled", "stopped");
+const createCancelError = () => new QmError("cancelled", "stopped");
 const passing = new QmError("overloaded", "later");
 const fails = (error: unknown) => async () => {
   throw error;
@@ -11,7 +11,7 @@ const fails = (error: unknown) => async () => {
 
 describe("a task", () => {
   test("returns the result of sync or async work", async () => {
-    const task = startTask({ cancelled });
+    const task = startTask({ createCancelError });
 
     expect(await task.race(() => 1)).toBe(1);
     expect(await task.race(async () => 2)).toBe(2);
@@ -20,7 +20,7 @@ describe("a task", () => {
 
   test("rejects when it is stopped, even if the work ignores the signal", async () => {
     const outer = new AbortController();
-    const task = startTask({ outer: outer.signal, cancelled });
+    const task = startTask({ outer: outer.signal, createCancelError });
     const work = task.race(() => new Promise(() => {}));
 
     outer.abort();
@@ -30,23 +30,23 @@ describe("a task", () => {
   });
 
   test("does not start work once stopped", async () => {
-    const task = startTask({ outer: AbortSignal.abort(), cancelled });
+    const task = startTask({ outer: AbortSignal.abort(), createCancelError });
 
     expect(await readCode(task.race(() => expect.fail("began")))).toBe("cancelled");
   });
 
   test("keeps the first reason", () => {
-    const task = startTask({ cancelled });
+    const task = startTask({ createCancelError });
 
     task.stop(new QmError("timed_out", "late"));
-    task.stop(cancelled());
+    task.stop(createCancelError());
 
     expect(task.signal.reason).toMatchObject({ code: "timed_out" });
   });
 
   test("removes its listener from the outer signal", () => {
     const outer = new AbortController();
-    const { end, signal } = startTask({ outer: outer.signal, cancelled });
+    const { end, signal } = startTask({ outer: outer.signal, createCancelError });
 
     end();
     outer.abort();
@@ -61,7 +61,7 @@ describe("tries", () => {
 
   test("have pauses that double up to thirty seconds", async () => {
     const pauses: number[] = [];
-    const work = runWithRetries(startTask({ cancelled }), fails(passing), {
+    const work = runWithRetries(startTask({ createCancelError }), fails(passing), {
       retry: { attempts: 10, backoffMs: 200 },
       onFailure: (_failed, _error, delayMs) => pauses.push(delayMs) > 0,
     });
@@ -81,9 +81,9 @@ describe("tries", () => {
     const onFailure = vi.fn(() => true);
     const attempt = vi.fn(fails(error));
 
-    await expect(runWithRetries(startTask({ cancelled }), attempt, { retry: { attempts: 5 }, onFailure })).rejects.toBe(
-      error,
-    );
+    await expect(
+      runWithRetries(startTask({ createCancelError }), attempt, { retry: { attempts: 5 }, onFailure }),
+    ).rejects.toBe(error);
 
     expect(attempt).toHaveBeenCalledTimes(1);
     expect(onFailure).not.toHaveBeenCalled();
@@ -92,7 +92,7 @@ describe("tries", () => {
   test("end in a pause when stopped, and leave no timer", async () => {
     const outer = new AbortController();
     const attempt = vi.fn(fails(passing));
-    const task = startTask({ outer: outer.signal, cancelled });
+    const task = startTask({ outer: outer.signal, createCancelError });
     const code = readCode(runWithRetries(task, attempt, { retry: { attempts: 3 }, onFailure: () => true }));
     await vi.advanceTimersByTimeAsync(100);
 
@@ -104,8 +104,8 @@ describe("tries", () => {
   });
 
   test("share one deadline", async () => {
-    const late = () => new QmError("timed_out", "late");
-    const task = startTask({ cancelled, deadlineMs: 700, late });
+    const createLateError = () => new QmError("timed_out", "late");
+    const task = startTask({ createCancelError, deadlineMs: 700, createLateError });
     const attempt = vi.fn(fails(passing));
     const code = readCode(
       runWithRetries(task, attempt, { retry: { attempts: 10, backoffMs: 200 }, onFailure: () => true }),

@@ -17,16 +17,21 @@ interface AbortableTask {
 interface AbortableTaskOptions {
   readonly outer?: AbortSignal | undefined;
   readonly deadlineMs?: number | undefined;
-  readonly cancelled: () => QmError;
-  readonly late?: () => QmError;
+  readonly createCancelError: () => QmError;
+  readonly createLateError?: () => QmError;
 }
 
-export function startTask({ outer, cancelled, deadlineMs, late = cancelled }: AbortableTaskOptions): AbortableTask {
+export function startTask({
+  outer,
+  createCancelError,
+  deadlineMs,
+  createLateError = createCancelError,
+}: AbortableTaskOptions): AbortableTask {
   const controller = new AbortController();
   const { signal } = controller;
   const stop = (reason: QmError): void => controller.abort(reason);
-  const stopListening = onAbort(outer, () => stop(cancelled()));
-  const timer = deadlineMs === undefined ? undefined : setTimeout(() => stop(late()), deadlineMs);
+  const stopListening = onAbort(outer, () => stop(createCancelError()));
+  const timer = deadlineMs === undefined ? undefined : setTimeout(() => stop(createLateError()), deadlineMs);
   return {
     signal,
     stop,

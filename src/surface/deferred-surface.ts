@@ -124,7 +124,7 @@ function toToolSearchRequest(
   getLoading: LoadingLookup,
 ): CatalogSearchRequest {
   const accepts = include_always_loaded ? undefined : (action: Action) => getLoading(action) === "deferred";
-  return omitUndefined({ query, limit: limit === undefined ? undefined : clampLimit(limit), type, accepts });
+  return omitUndefined({ query, limit: clampLimit(limit), type, accepts });
 }
 
 function toFoundTools(

@@ -8,7 +8,8 @@ import { formatSignature } from "./signature.ts";
 
 const HIGHEST_LIMIT = 20;
 export const searchLimitShape = z.int().min(1).describe(`Default ${DEFAULT_HITS}, at most ${HIGHEST_LIMIT}`).optional();
-export const clampLimit = (limit: number): number => Math.min(limit, HIGHEST_LIMIT);
+export const clampLimit = (limit: number | undefined) =>
+  limit === undefined ? undefined : Math.min(limit, HIGHEST_LIMIT);
 
 /** The search's note and, without hits, the `next` step. */
 export function composeHint({ hits, note }: CatalogSearchResult, next: () => string): string | undefined {

@@ -50,14 +50,10 @@ export async function restoreStore({ storePath, file, ...options }: BackupOption
   });
   try {
     const [broken] = copied.broken;
-    if (broken !== undefined)
-      throw new QmError(
-        "store_failed",
-        `the ledger in ${file} is broken: ${broken.message} (session ${broken.session})`,
-        {
-          hint: "Use another backup.",
-        },
-      );
+    if (broken !== undefined) {
+      const message = `the ledger in ${file} is broken: ${broken.message} (session ${broken.session})`;
+      throw new QmError("store_failed", message, { hint: "Use another backup." });
+    }
     const kept = existsSync(path) ? `${path}.bak-${formatBackupTime(now())}` : undefined;
     await replaceSqliteFile(path, written, kept);
     return { ...copied, expired, ...(kept === undefined ? {} : { kept }) };

@@ -280,7 +280,7 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
 export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
-export function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
+function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { archive } = config.ledger;
   return archive && resolve(folder, resolveReference(archive, env, "ledger.archive"));
 }

@@ -130,8 +130,7 @@ async function applyConnection(
   if (backup !== undefined) out.note(`Backup: ${backup}`);
   if (undo && restored.length > 0) out.note("The servers are still in quartermaster.yaml: `qm servers remove <name>`.");
   if (undo) return;
-  const words = [client.name, ...(project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
-  out.note(`To undo: qm connect ${words.join(" ")} --undo`);
+  noteUndo(context, client.name, { project, name });
   if (project && http !== true)
     out.note(
       absolute
@@ -142,6 +141,16 @@ async function applyConnection(
   if (http && client.gateway.http !== undefined) out.note("Keep `qm serve` running: the client connects to it.");
   if (!http && (!project || absolute) && !existsSync(ownBin))
     out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
+}
+
+/** Prints the command that undoes a connection or a move. */
+export function noteUndo(
+  { out }: Context,
+  client: string,
+  { project, name }: Pick<ConnectOptions, "project" | "name">,
+): void {
+  const words = [client, ...(project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
+  out.note(`To undo: qm connect ${words.join(" ")} --undo`);
 }
 
 /** Shows the edits of our entry, and only the names of other entries, which may hold secrets. */

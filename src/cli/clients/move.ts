@@ -7,7 +7,7 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { identifyApprover, requireApproval, requireYes } from "../approver.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
 import { type Context, withWorkspace } from "../context.ts";
-import { applyFileChanges, createConnectRequest, maskEntry, printFileChanges } from "./connect.ts";
+import { applyFileChanges, createConnectRequest, maskEntry, noteUndo, printFileChanges } from "./connect.ts";
 import { buildGatewayEntry, requireConfigPath } from "./gateway-entry.ts";
 import { maskPlannedServers, planServers, printImportPlan, writeServers } from "./import.ts";
 
@@ -46,8 +46,7 @@ export async function runMove(context: Context, clientName: string, options: Con
     if (!isWritten) return out.line(out.dim("Nothing was changed."));
     out.line(`Moved ${formatCount(moved.length, "server")} of ${client.title}. ${client.restartHint}`);
     for (const backup of backups) out.note(`Backup, with any secrets that were in the file: ${backup}`);
-    const words = [client.name, ...(options.project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
-    out.note(`To undo: qm connect ${words.join(" ")} --undo`);
+    noteUndo(context, client.name, options);
   });
 }
 

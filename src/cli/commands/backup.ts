@@ -51,7 +51,7 @@ async function runBackup(context: Context, name: string, { force = false }: { re
   const { broken } = copied;
   if (broken.length > 0) context.end(exitCodes.failed);
   if (out.isJson) return out.json({ ok: broken.length === 0, file, ...copied });
-  out.line(`Copied the store to ${name}: ${describe(copied)}.`);
+  out.line(`Copied the store to ${name}: ${formatSize(copied)}.`);
   if (broken.length > 0) out.line(out.bad("The ledger is broken, in the store too. `qm events verify` shows where."));
   out.line("Secrets, tokens and quartermaster.yaml are not in it: copy them yourself if you need them.");
 }
@@ -66,12 +66,12 @@ async function runRestore(context: Context, name: string, { yes }: { readonly ye
   const restored = await withProgress(context, (onProgress) => restoreStore({ storePath, file, onProgress }));
   if (out.isJson) return out.json({ ok: true, file, store: storePath, ...restored });
   const { expired, kept } = restored;
-  out.line(`Restored ${storePath} from ${name}: ${describe(restored)}.`);
+  out.line(`Restored ${storePath} from ${name}: ${formatSize(restored)}.`);
   if (expired > 0) out.line(`${formatCount(expired, "approved call")} expired. Ask again for those that have not run.`);
   if (kept !== undefined) out.line(`The former store is ${kept}. Remove it when you no longer need it.`);
 }
 
-const describe = ({ events, sessions, bytes }: { events: number; sessions: number; bytes: number }): string =>
+const formatSize = ({ events, sessions, bytes }: { events: number; sessions: number; bytes: number }): string =>
   `${formatCount(events, "event")} in ${formatCount(sessions, "session")}, ${Math.ceil(bytes / 1024)} KiB`;
 
 const SHOW_AFTER_MS = 1_000;

@@ -2,6 +2,7 @@ import type { Command, Option } from "commander";
 import { getOwn, omitUndefined } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
+import { getCommandPath } from "../global-options.ts";
 
 export const completionShells = ["bash", "zsh", "fish"] as const;
 
@@ -18,7 +19,7 @@ export type CompletionCandidate = readonly [word: string, meaning: string];
 type Candidates = readonly CompletionCandidate[];
 type Values = TypedCommand["values"];
 
-/** Of what a store may have very many of, only the newest. */
+/** A store may have very many events, approvals and notes, so only the newest are offered. */
 const LIMIT = 1000;
 
 /** The candidates for the last word. Empty: a file name, or unknown. */
@@ -84,24 +85,16 @@ async function listOperands(context: Context, { command, operands, values }: Typ
     for (const operand of operands) topic = topic?.commands.find((each) => each.name() === operand);
     return topic === undefined ? [] : listVisibleCommands(topic);
   }
-  const source = getOwn(operandSources, findCommandName(command, context.program));
+  const source = getOwn(operandSources, getCommandPath(command));
   const isRepeated = command.registeredArguments[0]?.variadic === true;
   if (source === undefined || (operands.length > 0 && !isRepeated)) return [];
   const found = await source(context, values);
   return found.filter(([word]) => !operands.includes(word));
 }
 
-/** "servers remove" */
-function findCommandName(command: Command, program: Command): string {
-  const { parent } = command;
-  return parent === null || parent === program
-    ? command.name()
-    : `${findCommandName(parent, program)} ${command.name()}`;
-}
-
 type CandidateSource = (context: Context, values: Values) => Candidates | Promise<Candidates>;
 
-/** What the first operand of a command is, or each operand of one that takes several. None of these starts a server. */
+/** The values for the first operand of a command, or for each operand of one that takes several. No source starts a server. */
 const operandSources: Readonly<Record<string, CandidateSource>> = {
   list: listCategories,
   describe: listVisibleActions,

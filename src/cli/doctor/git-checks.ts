@@ -37,7 +37,7 @@ export async function checkGit(
   ];
 }
 
-/** Where servers have a secret as plain text, by the same detection that an import uses. */
+/** Finds plain-text secrets of servers, by the same detection that an import uses. Returns their keys. */
 async function findLiteralSecrets(servers: Workspace["config"]["servers"]): Promise<readonly string[]> {
   const judge = { isSecretName: createSecretNameMatcher(), findSpans: (text: string) => findSecretSpans(text, []) };
   const found = await Promise.all(
@@ -64,7 +64,7 @@ const GIT_TIMEOUT_MS = 5_000;
 /** The exit code of a git command about a file. Undefined if git cannot be run, or takes too long. */
 function runGit(path: string, env: Environment, args: readonly string[]): Promise<number | undefined> {
   return new Promise((resolve) => {
-    // The repository may be somebody else's, and its configuration can name programs: run no monitor, fetch no missing
+    // The repository may come from another person, and its configuration can name programs: run no monitor, fetch no missing
     // objects, and take no committed folder for a repository.
     const safe = ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "-c", "protocol.allow=never"];
     const words = [...safe, ...args, "--", basename(path)];

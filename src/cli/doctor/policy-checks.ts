@@ -33,9 +33,9 @@ export function checkPatterns({ quartermaster, config, servers }: Workspace): re
   return [
     ...quartermaster.policyWarnings(mayFit),
     ...[...actionPatterns, ...findIdle(listServerPatterns(config), Object.keys(config.servers), "server")].map(
-      describe,
+      formatIdle,
     ),
-    ...findIdle(listActorPatterns(config), Object.keys(config.actors), "actor").map(describe),
+    ...findIdle(listActorPatterns(config), Object.keys(config.actors), "actor").map(formatIdle),
     ...servers.list().flatMap(({ spec, state }) => {
       if (state !== "known") return [];
       const offered = servers.manifests.offer(spec.name)?.tools.map((tool) => tool.name) ?? [];
@@ -44,7 +44,7 @@ export function checkPatterns({ quartermaster, config, servers }: Workspace): re
         spec.tools.map(({ match }) => [place, match]),
         offered,
         "tool of it",
-      ).map(describe);
+      ).map(formatIdle);
     }),
     ...missingTags.map((tag) => `policy.require_tags lists ${JSON.stringify(tag)}, which no action has`),
   ].map((message) => warn("pattern", message, "Correct it: it has no effect. `qm list` shows the names."));
@@ -59,7 +59,7 @@ function findIdle(patterns: readonly Pattern[], names: readonly string[], what: 
     .map(([place, pattern]) => ({ place, pattern, what, near: didYouMean(pattern, names) }));
 }
 
-const describe = ({ place, pattern, what, near }: IdlePattern): string =>
+const formatIdle = ({ place, pattern, what, near }: IdlePattern): string =>
   `${place} lists ${JSON.stringify(pattern)}, which no ${what} fits${near}`;
 
 /** The patterns over action names, besides those of the policy. */

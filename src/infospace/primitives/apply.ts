@@ -1,10 +1,9 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import { type Problem, QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { NAME_LIMIT } from "../../core/names.ts";
-import { getModelData, type Outcome } from "../../core/outcome.ts";
+import { getModelData, toOutcomeError } from "../../core/outcome.ts";
 import { summarizeResource } from "../preview.ts";
 import { INFOSPACE } from "../resource-access.ts";
 import { storeValue } from "../store-value.ts";
@@ -26,7 +25,7 @@ export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Acti
     async run({ action: asked, args, name }, context) {
       const outcome = await context.invoke(asked, args);
       if (outcome.status === "waiting") return undefined;
-      if (outcome.status !== "done") throw toError(outcome);
+      if (outcome.status !== "done") throw toOutcomeError(outcome);
       const { signal } = context;
       const { action, kept: stored } = outcome;
       const maker = createPrimitiveAuthor(context, "apply");
@@ -43,10 +42,4 @@ export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Acti
       return { action, ...(data as JsonObject), ...summarizeResource(named) };
     },
   });
-}
-
-/** Fails as the action itself would have failed. */
-function toError(outcome: Extract<Outcome, { readonly error: Problem }>): QmError {
-  const { code, error, hint, ...details } = outcome.error;
-  return new QmError(code, error, { ...(hint === undefined ? {} : { hint }), details, content: outcome.content });
 }

@@ -44,7 +44,12 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
       concurrency: z.int().min(1).max(16).default(4),
       offset: z.int().min(0).max(MAX_ITEMS).default(0).describe("Position to begin at: next of an earlier answer."),
       limit: z.int().min(1).max(MAX_ITEMS).optional(),
-      positions: createPositionsShape().describe("Only these items: those that waited, from continue_with."),
+      positions: z
+        .array(z.int().min(0).max(MAX_ITEMS))
+        .min(1)
+        .max(100)
+        .optional()
+        .describe("Only these items: those that waited, from continue_with."),
       into: z.string().optional().describe("Adds the answers to this collection, from continue_with."),
       max_seconds: z.number().positive().max(MAX_SECONDS).default(50),
       on_error: z.enum(["continue", "stop"]).default("continue"),
@@ -163,5 +168,3 @@ async function* selectItems(inputs: PrimitiveItems, offset: number, positions: r
     position++;
   }
 }
-
-const createPositionsShape = () => z.array(z.int().min(0).max(MAX_ITEMS)).min(1).max(100).optional();

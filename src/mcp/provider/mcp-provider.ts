@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { defineAction, type PendingSource, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import { QmError, toErrorDetails } from "../../core/errors.ts";
+import { toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
-import { type JsonObject, omitUndefined } from "../../core/json.ts";
+import type { JsonObject } from "../../core/json.ts";
 import { actionName, getEntry, SEPARATOR } from "../../core/names.ts";
-import type { Outcome } from "../../core/outcome.ts";
+import { type Outcome, toOutcomeError } from "../../core/outcome.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { createDropServerAction, createInstallActions, createSearchRegistryAction } from "./install-actions.ts";
@@ -162,11 +162,10 @@ function createCallToolAction(): Action {
   });
 }
 
-/** The outcome of a call inside another as the result of the other. A waiting one makes the other wait too. */
+/** The result of a call, from the outcome of a call inside it. If the inner call waits, the runner makes the outer one wait. */
 function readInnerOutcome(outcome: Outcome): unknown {
   if (outcome.status === "done")
     return outcome.content === undefined ? outcome.data : new WithContent(outcome.data, outcome.content);
   if (outcome.status === "waiting") return undefined;
-  const { code, error, hint, ...details } = outcome.error;
-  throw new QmError(code, error, { ...omitUndefined({ hint }), details, content: outcome.content });
+  throw toOutcomeError(outcome);
 }

@@ -10,7 +10,7 @@ import { parseSkillFile, type SkillFile, type SkillProblem } from "./skill-file.
 /** A folder that is searched for skills. */
 export interface SkillRoot {
   readonly folder: string;
-  /** Where its skills come from, as the catalog shows it: `core`, `project`, `user`, or the name of a world. */
+  /** The origin of its skills, as `qm skills list` shows it. Also a tag of their actions. */
   readonly source: string;
 }
 
@@ -41,12 +41,12 @@ export interface LoadedSkills {
   readonly problems: readonly LocatedProblem[];
 }
 
-/** What was read of a file, by path. A file of the same size and time is not read again. */
+/** The last reading of each file, by path. A file of the same size and time is not read again. */
 export type SkillCache = Map<string, { readonly version: string; readonly loaded: LoadedSkill }>;
 
 type LoadedSkill = { readonly skill?: Skill | undefined; readonly problems: readonly LocatedProblem[] };
 
-/** How much of a folder is read. They count entries and bytes, so that the answer does not depend on the machine. */
+/** Limits of one folder. They count entries and bytes, not time, so the result is the same on every machine. */
 const DEPTH_LIMIT = 5;
 const FOLDER_LIMIT = 2_000;
 const FILE_LIMIT = 512;

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { openRoot } from "../file/file-root.ts";
@@ -27,7 +26,7 @@ export function skillProvider({ roots, onProblem, pollMs = 2_000 }: SkillProvide
   let listed: readonly Skill[] | undefined;
   let reported = new Set<string>();
 
-  /** Reports what was not reported when the folders were last read. */
+  /** Reports problems that the last reading of the folders did not have. */
   function report(problems: ReadonlySet<string>): void {
     for (const problem of problems) if (!reported.has(problem)) onProblem(problem);
     reported = new Set(problems);

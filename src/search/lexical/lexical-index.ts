@@ -71,8 +71,8 @@ class WordIndex implements LexicalIndex {
     const named = this.#findByName(text, view);
     const lookup = new TermLookup(this.postings, scope, () => this.#getSpellings());
     const terms = parseSearchQuery(text, lookup, inNotes);
-    const wanted = { terms, verbs: detectVerbs(text), floor: inNotes ? 0 : LEAST_SCORE };
-    const scores = scoreActions(wanted, this.postings, scope, this.#scratch);
+    const asked = { terms, verbs: detectVerbs(text), floor: inNotes ? 0 : LEAST_SCORE };
+    const scores = scoreActions(asked, this.postings, scope, this.#scratch);
     const found = this.#pickBest(scores, named, options);
     const exact = named.filter(accepts).map((action) => ({ action, score: 1 }));
     const hits = [...exact, ...found].sort(order).slice(0, limit);

@@ -56,13 +56,16 @@ export type LexicalScores = { readonly places: readonly number[]; readonly score
 const BELOW_ONE = 0.99;
 const NAME = lexicalFields.indexOf("name");
 
-/** Scores the visible actions that match a term. Returns none if even the best matches too little for `floor`. */
+interface ScoredQuery {
+  readonly terms: readonly QueryTerm[];
+  readonly verbs: number;
+  /** The score that the best action must reach, unless it covers the query well. */
+  readonly floor: number;
+}
+
+/** Scores the visible actions that match a term. Returns none if even the best one matches too little. */
 export function scoreActions(
-  {
-    terms: wanted,
-    verbs,
-    floor,
-  }: { readonly terms: readonly QueryTerm[]; readonly verbs: number; readonly floor: number },
+  { terms: wanted, verbs, floor }: ScoredQuery,
   postings: Postings,
   scope: SearchScope,
   scratch: ScoreScratch,

@@ -44,8 +44,8 @@ export function hasTables(path: string, tables: readonly string[]): Promise<bool
 }
 
 /**
- * Puts the file `by` in the place of the database at `path`, which stays as `kept` if there is one. A crash leaves one of the two there.
- * Throws `conflict` and changes nothing while another process has the database open.
+ * Replaces the database at `path` by the file `by`. The former one stays as `kept`, which is undefined if there is none. A
+ * crash leaves the former or the new one. Throws `conflict` and changes nothing while another process uses the database.
  */
 export async function replaceSqliteFile(path: string, by: string, kept: string | undefined): Promise<void> {
   if (kept === undefined) return rename(by, path);

@@ -69,7 +69,7 @@ export function toSearchRequest(view: View, { query, type, category = [], limit 
   requireCategories(view, category);
   const wanted = new Set(category);
   const accepts = wanted.size === 0 ? undefined : (action: Action) => wanted.has(action.category);
-  return omitUndefined({ query, type, limit: limit === undefined ? undefined : clampLimit(limit), accepts });
+  return omitUndefined({ query, type, limit: clampLimit(limit), accepts });
 }
 
 /** `text`: the lines that a model reads instead of the data of a compact answer. */

@@ -8,7 +8,7 @@ import { requireYes } from "../../approver.ts";
 import type { Context } from "../../context.ts";
 import { createUsageError } from "../../exit-codes.ts";
 
-export type PruneFlags = { readonly before: string; readonly archive?: string; readonly yes?: boolean };
+type PruneFlags = { readonly before: string; readonly archive?: string; readonly yes?: boolean };
 
 /** Removes old events after asking. Ctrl-C stops between two steps. */
 export async function runPrune(context: Context, { quartermaster }: Workspace, flags: PruneFlags): Promise<void> {
@@ -30,7 +30,8 @@ export async function runPrune(context: Context, { quartermaster }: Workspace, f
 function parseBefore(text: string, now: Date): Date {
   const duration = parseDuration(text);
   const at = duration === undefined ? new Date(text) : new Date(now.getTime() - duration);
-  if (/^\d{4}-\d\d-\d\d/.test(text) || duration !== undefined) if (at.getTime() <= now.getTime()) return at;
+  const isTime = duration !== undefined || /^\d{4}-\d\d-\d\d/.test(text);
+  if (isTime && at.getTime() <= now.getTime()) return at;
   const hint = "Give a date (2026-01-31), a time (2026-01-31T12:00:00Z), or an age (90d).";
   throw createUsageError(`${quoteName(text)} is not a time in the past`, hint);
 }

@@ -63,18 +63,18 @@ export function findHiddenCharacters(text: string, isName: boolean): readonly Te
 }
 
 function scanHidden(text: string, isName: boolean): TextFinding | undefined {
-  const found = (severity: FindingSeverity, at: number) => toFinding("hidden_characters", severity, at);
+  const createFinding = (severity: FindingSeverity, at: number) => toFinding("hidden_characters", severity, at);
   let first: number | undefined;
   let count = 0;
   for (const { 0: character, index: at } of text.matchAll(HIDDEN)) {
     if (isExpected(text, character, at)) continue;
     const isTelling = NEVER.test(character) || ESCAPES.includes(character) || isInsideWord(text, at);
-    if (isTelling || isName || ++count === MANY) return found("serious", at);
+    if (isTelling || isName || ++count === MANY) return createFinding("serious", at);
     first ??= at;
   }
   const selectors = text.search(SELECTORS);
-  if (selectors >= 0) return found("serious", selectors);
-  return first === undefined ? undefined : found("mild", first);
+  if (selectors >= 0) return createFinding("serious", selectors);
+  return first === undefined ? undefined : createFinding("mild", first);
 }
 
 function toFinding(kind: FindingKind, severity: FindingSeverity, from: number): TextFinding {
