@@ -10,7 +10,7 @@ import { canonicalJson } from "../core/json.ts";
 import { LruMap } from "../core/lru-map.ts";
 import { findNearest } from "../core/nearest.ts";
 import type { ResourceAccess } from "../infospace/infospace.ts";
-import { type CompiledActor, findActorProblems, isOwner } from "../policy/actors.ts";
+import { type ActorProblem, type CompiledActor, findActorProblems, isOwner } from "../policy/actors.ts";
 import { decide, evaluateAccess } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -84,6 +84,8 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
   return [...found.slice(0, LISTED_CHANGES), ...more, ...notes];
 }
 
+const describeProblems = (problems: readonly ActorProblem[]): string =>
+  problems.map(({ message }) => message).join("; ");
 const VIEW_LIMIT = 128;
 
 export interface Views {
@@ -108,7 +110,8 @@ export interface Views {
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
   let basis: unknown[] = [];
-  const usable = new WeakMap<CompiledActor, CatalogSnapshot>();
+  /** The problems of each actor, cached because a refused caller may try again and again. */
+  const checked = new WeakMap<CompiledActor, { readonly snapshot: CatalogSnapshot; readonly problems: string }>();
   const decisions = new WeakMap<View, Map<string, boolean>>();
   /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;
@@ -171,13 +174,15 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   function check(policy: Policy, caller: Caller): void {
     const actor = requireActor(policy, caller.actor);
     const snapshot = catalog.snapshot();
-    if (usable.get(actor) === snapshot) return;
-    const problems = findActorProblems(actor, [...policy.actors.values()], snapshot);
-    if (problems.length > 0) {
-      const hint = "An operator must correct the actor's tools. {qm doctor} shows how.";
-      throw new QmError("invalid_config", problems.map(({ message }) => message).join("; "), { hint });
-    }
-    usable.set(actor, snapshot);
+    const known = checked.get(actor);
+    const isKnown = known?.snapshot === snapshot;
+    const problems = isKnown
+      ? known.problems
+      : describeProblems(findActorProblems(actor, [...policy.actors.values()], snapshot));
+    if (!isKnown) checked.set(actor, { snapshot, problems });
+    if (problems === "") return;
+    const hint = "An operator must correct the actor's tools. {qm doctor} shows how.";
+    throw new QmError("invalid_config", problems, { hint });
   }
 
   return {

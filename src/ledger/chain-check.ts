@@ -197,11 +197,13 @@ export class PruneRecords {
   add({ session, type, data }: StoredEvent): void {
     if (session !== SYSTEM_SESSION || type !== "ledger.pruned" || !isRecord(data) || !Array.isArray(data.chains))
       return;
-    for (const chain of data.chains.filter(isPrunedChain)) {
-      this.#latest.set(chain.session, chain);
-      this.#all.add(toKey(chain));
-      if (chain.whole) this.#whole.add(toKey(chain));
-    }
+    for (const chain of data.chains.filter(isPrunedChain)) this.addRemoval(chain);
+  }
+
+  addRemoval(chain: PrunedChain): void {
+    this.#latest.set(chain.session, chain);
+    this.#all.add(toKey(chain));
+    if (chain.whole) this.#whole.add(toKey(chain));
   }
 
   get(session: string): PrunedChain | undefined {

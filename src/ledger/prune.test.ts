@@ -134,6 +134,25 @@ test("refuses to remove events that were changed", async () => {
   expect(await store.events.read({ session: "s" })).toHaveLength(5);
 });
 
+test("does not hide that events were deleted by removing those after them", async () => {
+  const { store, verify, prune, db } = await openTestStore();
+  await store.events.append(createEvents("s", 1, 20));
+  await db.all(sql`delete from events where session = 's' and seq <= 3`);
+
+  await expect(prune(day(6))).rejects.toMatchObject({ code: "ledger_failed" });
+  expect((await verify()).broken).toMatchObject([{ session: "s", problem: "missing" }]);
+});
+
+test("does not hide that events were deleted between two removals", async () => {
+  const { store, verify, prune, db } = await openTestStore();
+  await store.events.append(createEvents("s", 1, 20));
+  await prune(day(6));
+  await db.all(sql`delete from events where session = 's' and seq <= 8`);
+
+  await expect(prune(day(12))).rejects.toMatchObject({ code: "ledger_failed" });
+  expect((await verify()).broken).toMatchObject([{ session: "s", problem: "missing" }]);
+});
+
 test("writes removed events to archives that are verified with the ledger", async () => {
   const { store, verify, prune, folder } = await openTestStore();
   const [one, two] = [join(folder, "a/one.jsonl"), join(folder, "a/two.jsonl")];

@@ -3,8 +3,9 @@ import { type NewEvent, SYSTEM_SESSION } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import { appendToArchive } from "./archive.ts";
+import { PruneRecords } from "./chain-check.ts";
 import type { EventStore, StoredEvent } from "./event-store.ts";
-import { hashLine } from "./hash-chain.ts";
+import { CHAIN_START, hashLine } from "./hash-chain.ts";
 
 export interface PruneOptions {
   /** Events from this time on stay. */
@@ -28,6 +29,7 @@ export async function pruneLedger(
   now: () => Date,
 ): Promise<PruneReport> {
   const held = await store.listHeld();
+  const records = await readPruneRecords(store);
   // Never the records that this run writes.
   const latest = Math.min(before.getTime(), now().getTime());
   const sessions = new Set<string>();
@@ -58,9 +60,10 @@ export async function pruneLedger(
 
   async function removePortion(): Promise<void> {
     if (portion.length === 0) return;
-    requireIntact(portion);
+    requireIntact(portion, records);
     if (archive !== undefined) await appendToArchive(archive, portion);
     const lasts = new Map(portion.map(({ session, seq, hash }) => [session, { session, seq, hash }]));
+    for (const last of lasts.values()) records.addRemoval(last);
     await store.prune([...lasts.values()], (chains) => {
       const data = {
         before: before.toISOString(),
@@ -76,16 +79,32 @@ export async function pruneLedger(
   }
 }
 
-/** Throws `ledger_failed`: a changed line must not disappear unnoticed. */
-function requireIntact(lines: readonly StoredEvent[]): void {
+async function readPruneRecords(store: EventStore): Promise<PruneRecords> {
+  const records = new PruneRecords();
+  for (let after = 0; ; ) {
+    const page = await store.read({ session: SYSTEM_SESSION, type: "ledger.pruned", after, limit: LINES_AT_ONCE });
+    for (const event of page) records.add(event);
+    const last = page.at(-1);
+    if (last === undefined) return records;
+    after = last.id;
+  }
+}
+
+/** Throws `ledger_failed`: a changed or deleted line must not disappear unnoticed. */
+function requireIntact(lines: readonly StoredEvent[], records: PruneRecords): void {
   const changed = lines.find((line, at) => {
+    const { session, seq, prev } = line;
     const previous = lines[at - 1];
-    const isNext = previous?.session !== line.session || (line.prev === previous.hash && line.seq === previous.seq + 1);
+    const isFirst = previous?.session !== session;
+    const isNext = isFirst
+      ? (seq === 1 && prev === CHAIN_START) || records.has({ session, seq: seq - 1, hash: prev })
+      : prev === previous.hash && seq === previous.seq + 1;
     return !isNext || hashLine(line) !== line.hash;
   });
   if (changed === undefined) return;
   const { session, seq } = changed;
-  throw new QmError("ledger_failed", `line ${seq} of session ${quoteName(session)} was changed, so it is not removed`, {
+  const message = `line ${seq} of session ${quoteName(session)} was changed, or the one before it is missing, so it is not removed`;
+  throw new QmError("ledger_failed", message, {
     hint: "{qm events verify} shows every broken event.",
   });
 }

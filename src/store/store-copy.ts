@@ -46,13 +46,13 @@ export async function copyStore(from: string, to: string, options: CopyOptions):
 const EXPIRY_REASON = "the store was restored from a backup, so it may have run already";
 
 /**
- * Ends what must not go on in a restored store: an approved call may have run after the backup was made. Records both.
- * Returns the number of expired approvals.
+ * Ends the approvals of a restored store, because their calls may have run after the backup was made: a person must not
+ * be asked about them again as if they were new. Records it. Returns the number of expired approvals.
  */
 export async function recordRestore({ approvals, events }: Store, now: Date, file: string): Promise<number> {
   const expired: Approval[] = [];
   const answer = { by: "quartermaster", via: "restore", at: now.toISOString(), reason: EXPIRY_REASON };
-  const open = await approvals.list({ state: ["approved", "executing"], limit: Number.MAX_SAFE_INTEGER });
+  const open = await approvals.list({ state: ["pending", "approved", "executing"], limit: Number.MAX_SAFE_INTEGER });
   for (const approval of open) {
     if (approval.executor !== undefined) await approvals.release(approval.id, approval.executor);
     if (await approvals.expire(approval.id, { decision: "expired", ...answer })) expired.push(approval);

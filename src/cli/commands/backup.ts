@@ -30,7 +30,7 @@ export function addRestoreCommand(program: Command, context: Context): void {
     .argument("<file>", "a file that `qm backup` has written")
     .summary("replace the store by a backup")
     .description(
-      "Replace the store by a backup, after checking it. The present store stays beside it, with the time in its name. Refused while another process uses the store. Approved calls that have not run expire, because they may have run after the backup.",
+      "Replace the store by a backup, after checking it. The present store stays beside it, with the time in its name. Refused while another process uses the store. Calls that wait for approval or have not run yet expire, because they may have run after the backup.",
     )
     .option("--yes", "do not ask")
     .addHelpText(...examples("qm restore ../backups/today.db", "qm restore today.db --yes --json"))

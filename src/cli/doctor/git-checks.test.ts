@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -82,4 +83,23 @@ test("is quiet outside of a work tree and without git", async () => {
 
   expect((await checkGit(outside)).found).toEqual([]);
   expect((await checkGit(cwd, { PATH: "/nowhere" })).found).toEqual([]);
+});
+
+test("runs no program that the configuration of a repository names", async () => {
+  const cwd = await createRepository();
+  const marker = join(cwd, "ran.txt");
+  const git = (...args: readonly string[]) => execFileSync("git", [...args], { cwd });
+  // Reading the ignore file, whose content is missing, would fetch it by a program of the remote.
+  git("update-index", "--add", "--cacheinfo", `100644,${"1".repeat(40)},.gitignore`);
+  git("update-index", "--skip-worktree", ".gitignore");
+  const settings = ["extensions.partialClone=origin", "remote.origin.promisor=true", "remote.origin.url=."];
+  for (const setting of [...settings, `remote.origin.uploadpack=echo ran > ${marker}; false`]) {
+    const at = setting.indexOf("=");
+    git("config", setting.slice(0, at), setting.slice(at + 1));
+  }
+  git("config", "core.repositoryformatversion", "1");
+
+  await checkGit(cwd);
+
+  expect(existsSync(marker)).toBe(false);
 });
