@@ -40,6 +40,7 @@ test("qm events prune removes to an archive that qm events verify checks", async
   expect(JSON.parse(pruned.out)).toMatchObject({ sessions: 2 });
 
   expect((await qm(cwd, ["events", "verify"])).code).toBe(0);
+  expect(pruned.err).toContain("old.jsonl is in the folder of the file actions, so models can read it");
   const whole = await qm(cwd, ["events", "verify", "--archive", "old.jsonl", "--json"]);
   expect(JSON.parse(whole.out)).toMatchObject({ ok: true, archived: JSON.parse(pruned.out).events });
   expect((await qm(cwd, ["events", "verify", "--archive", "none.jsonl"])).code).toBe(2);

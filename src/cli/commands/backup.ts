@@ -20,7 +20,7 @@ export function addBackupCommand(program: Command, context: Context): void {
       "Copy the store to a file: ledger, approvals, notes and everything else in it. Other processes can go on. The copy is checked. Secrets, tokens and the configuration file are not in it.",
     )
     .option("--force", "replace an existing file")
-    .addHelpText(...examples("qm backup ../backups/today.db", "qm backup today.db --force --json"))
+    .addHelpText(...examples("qm backup ../backups/today.db", "qm backup ../backups/today.db --force --json"))
     .action((file: string, options: { readonly force?: boolean }) => runBackup(context, file, options));
 }
 

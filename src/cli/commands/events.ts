@@ -49,7 +49,7 @@ export function addEventsCommand(program: Command, context: Context): void {
       ...examples(
         "qm events verify",
         "qm events verify --against heads.json --save heads.json",
-        "qm events verify --archive old.jsonl",
+        "qm events verify --archive ../old.jsonl",
       ),
     )
     .action(inWorkspace(context, "ledger", runVerify));
@@ -63,7 +63,7 @@ export function addEventsCommand(program: Command, context: Context): void {
     .option("--archive <file>", "append the removed events to this file first, one JSON object a line")
     .option("--yes", "do not ask")
     .addHelpText(
-      ...examples("qm events prune --before 90d --archive old.jsonl", "qm events prune --before 2026-01-31 --yes"),
+      ...examples("qm events prune --before 90d --archive ../old.jsonl", "qm events prune --before 2026-01-31 --yes"),
     )
     .action(inWorkspace(context, "ledger", runPrune));
 }
