@@ -89,6 +89,9 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
+/** As `qm connect` names the configuration. */
+const NAMED = ["--config", "quartermaster.yaml"];
+
 /** A client with `qm mcp` as its server. */
 async function connect(cwd: string, ...options: string[]) {
   const { client, pid } = await connectStdioClient(cwd, ...options);
@@ -134,7 +137,7 @@ describe("the reference servers are found", () => {
   test("after the first qm mcp, whose client waits for none of them", async () => {
     const folder = await createTestFolder();
     await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers: referenceServers(folder) }));
-    const { client, search } = await connect(folder);
+    const { client, search } = await connect(folder, ...NAMED);
 
     expect((await client.listTools()).tools).toHaveLength(4);
     for (const [action, task] of Object.entries(tasks))
@@ -250,7 +253,7 @@ describe("qm import", () => {
 describe("a server that was not asked yet", () => {
   test("is named in lists, searches and errors, and none of them starts it", async () => {
     const { folder, listPids } = await oddFolder();
-    const { client } = await connect(folder, "--no-start");
+    const { client } = await connect(folder, ...NAMED, "--no-start");
     const call = async (name: string, args: object) => textOf(await client.callTool({ name, arguments: { ...args } }));
     const note = "Not known yet: odd. mcp__list_tools asks them.";
 
@@ -383,6 +386,100 @@ describe("a server that was not asked yet", () => {
     expect(await quartermaster.invoke("mcp__odd__pid")).toMatchObject({ error: { code: "unknown_action" } });
   });
 
+  test("is started for a tool that the policy lists among the allowed ones", async () => {
+    const { quartermaster } = await openOdd({}, { policy: { allowed: ["mcp__odd__echo"] } });
+
+    expect(await quartermaster.invoke("mcp__odd__echo", { text: "hi" })).toMatchObject({ status: "done", data: "hi" });
+  });
+
+  test("stays cancelled for an actor that does not see it", async () => {
+    const actors = { default: { tools: ["mcp__odd__echo"] } };
+    const { quartermaster, listPids } = await openOdd({ startDelayMs: 60_000 }, { actors });
+    const cancelling = new AbortController();
+
+    const calling = quartermaster.invoke("mcp__odd__echo", {}, { signal: cancelling.signal });
+    await vi.waitFor(async () => expect(await listPids()).toHaveLength(1));
+    cancelling.abort();
+
+    expect(await calling).toMatchObject({ status: "failed", error: { code: "cancelled" } });
+  });
+
+  test("that fails looks like a missing one to an actor that does not see it", async () => {
+    const tools = ["mcp__*__get*", "mcp__list_servers", "mcp__list_tools", "mcp__call_tool"];
+    const { quartermaster, listPids } = await openOdd({ dies: "no licence" }, { actors: { default: { tools } } });
+    const surface = await quartermaster.surface({}, "universal");
+    const answersAbout = async (server: string) => {
+      const run = (action_name: string, args: object) => surface.call("invoke_action", { action_name, args });
+      const given = [
+        await run(`mcp__${server}__get_x`, {}),
+        await run(`mcp__${server}__get_x`, {}),
+        await run("mcp__call_tool", { tool: `${server}__get_x` }),
+        await run("mcp__list_servers", {}),
+      ];
+      return given.map(({ ok, text }) => [ok, text.replaceAll("odb", "odd")]);
+    };
+
+    const [hidden, missing] = [await answersAbout("odd"), await answersAbout("odb")];
+
+    expect(hidden).toEqual(missing);
+    expect(hidden[0]?.[1]).toContain("unknown_action");
+    expect(await listPids()).toHaveLength(1);
+  });
+
+  const aboutTools = "tool.name.startsWith('mcp__odd__')";
+  const aboutStart = "tool.name == 'mcp__odd__connect'";
+  const withRule = (effect: string, rule: string) => ({ policy: { rules: [{ name: "it", rule, effect }] } });
+  const single = { actors: { default: { tools: ["mcp__odd__nonsense"] } } };
+  test.each([
+    ["a rule asks about it", ["odd"], withRule("ask", aboutTools)],
+    ["a rule asks about its start", ["odd"], withRule("ask", aboutStart)],
+    ["calls need approval", ["odd"], { approvals: { categories: { mcp: true } } }],
+    [
+      "some calls need approval",
+      ["odd"],
+      { approvals: { categories: { mcp: { auto_approve_if: "tool.effect == 'read'" } } } },
+    ],
+    ["a rule denies its start", ["odd"], withRule("deny", aboutStart)],
+    ["a rule hides its start", undefined, withRule("hide", aboutStart)],
+    ["its start is not offered", undefined, { policy: { denied: ["mcp__odd__connect"] } }],
+    [
+      "a rule asks about the start and the actor has one tool",
+      undefined,
+      { ...single, ...withRule("ask", aboutStart) },
+    ],
+    [
+      "a rule asks about the only tool of the actor",
+      undefined,
+      { ...single, ...withRule("ask", "tool.name == 'mcp__odd__nonsense'") },
+    ],
+  ])("is not started by a made-up name if %s", async (_, pending, config) => {
+    const { quartermaster, listPids } = await openOdd({}, config);
+
+    const outcome = await quartermaster.invoke("mcp__odd__nonsense");
+
+    expect(outcome).toMatchObject({ status: "failed", error: { code: "unknown_action" } });
+    expect(outcome.status === "failed" && outcome.error.pending).toEqual(pending);
+    expect(await quartermaster.approvals.list()).toEqual([]);
+    expect(await listPids()).toEqual([]);
+  });
+
+  test("waits for approval of its start when mcp__list_tools is called", async () => {
+    const { quartermaster, listPids } = await openOdd({}, withRule("ask", aboutTools));
+
+    expect(await quartermaster.invoke("mcp__list_tools", { server: "odd" })).toMatchObject({ status: "waiting" });
+    expect(await listPids()).toEqual([]);
+  });
+
+  test("is named by the error about its tool, however many others are unknown", async () => {
+    const names = ["a", "b", "c", "d", "e", "f", "zed"];
+    const servers = Object.fromEntries(names.map((name) => [name, { command: node, args: ["-e", ""] }]));
+    const { quartermaster } = await openOdd({}, { servers, approvals: { categories: { mcp: true } } });
+
+    expect(await quartermaster.invoke("mcp__zed__echo")).toMatchObject({
+      error: { code: "unknown_action", pending: ["zed", "a", "b", "c", "d"] },
+    });
+  });
+
   test("is not started for a tool that the policy refuses or the configuration switches off", async () => {
     const folder = await createTestFolder();
     const starts = join(folder, "starts");
@@ -417,8 +514,8 @@ describe("a server that was not asked yet", () => {
   });
 });
 
-test("a server that takes too long does not hold up the others", async () => {
-  const { folder } = await oddFolder({ startDelayMs: 60_000 });
+test("a server that takes too long does not hold up the others, and is stopped", async () => {
+  const { folder, listPids } = await oddFolder({ startDelayMs: 60_000 });
   const config = JSON.parse(await readFile(join(folder, "quartermaster.yaml"), "utf8"));
   const servers = { ...config.servers, memory: reference("memory") };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers }));
@@ -431,12 +528,34 @@ test("a server that takes too long does not hold up the others", async () => {
     { name: "odd", problem: { code: "server_failed", error: expect.stringContaining("within 5 s") } },
     { name: "memory", tools: 9 },
   ]);
+  const pids = await listPids();
+  expect(pids).toHaveLength(1);
+  await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), { timeout: 30_000 });
 });
 
 describe("qm mcp asks unknown servers in the background", () => {
+  test("only if the configuration is named: one that is found in the folder waits for a call", async () => {
+    const { folder, listPids } = await oddFolder();
+    const path = join(folder, "quartermaster.yaml");
+    const { servers } = JSON.parse(await readFile(path, "utf8"));
+    await writeFile(path, JSON.stringify({ servers: { ...servers, memory: reference("memory") } }));
+    const { client, search } = await connect(folder);
+    const call = (action_name: string) => client.callTool({ name: "invoke_action", arguments: { action_name } });
+
+    // Another server is started and answers meanwhile.
+    await call("mcp__memory__read_graph");
+    const found = await search("echo");
+    const before = await listPids();
+    const pid = Number(textOf(await call("mcp__odd__pid")));
+
+    expect(found).toContain("Not known yet: odd.");
+    expect(before).toEqual([]);
+    expect(await listPids()).toEqual([pid]);
+  });
+
   test("and shares the start with a call that comes meanwhile", async () => {
     const { folder, listPids } = await oddFolder({ startDelayMs: 100 });
-    const { client } = await connect(folder);
+    const { client } = await connect(folder, ...NAMED);
     const call = { name: "invoke_action", arguments: { action_name: "mcp__odd__pid" } };
 
     const pid = Number(textOf(await client.callTool(call)));
@@ -447,7 +566,7 @@ describe("qm mcp asks unknown servers in the background", () => {
   test("and does not ask a server again whose tools are known", async () => {
     const { folder, listPids, run } = await oddFolder();
     await run(["servers", "start"]);
-    const { search, client } = await connect(folder);
+    const { search, client } = await connect(folder, ...NAMED);
 
     expect(await search("echo")).toContain("mcp__odd__echo");
     await client.close();
@@ -457,7 +576,7 @@ describe("qm mcp asks unknown servers in the background", () => {
 
   test.each(["SIGKILL", "SIGTERM"] as const)("and leaves no process behind after %s", async (signal) => {
     const { folder, listPids } = await oddFolder({ startDelayMs: 60_000, deaf: true });
-    const { pid } = await connect(folder);
+    const { pid } = await connect(folder, ...NAMED);
     await vi.waitFor(async () => expect(await listPids()).toHaveLength(1), { timeout: 30_000 });
 
     process.kill(pid, signal);

@@ -10,7 +10,9 @@ export interface PendingSource {
   readonly prefix: string;
   /** The action that asks it, for notes to callers. */
   readonly askedBy?: ActionName;
-  /** The action that the policy decides on before the source is asked. Undefined: the action is switched off. */
+  /** The one action that `list` has of it. The policy decides on it who may ask the source. Absent: no call asks it. */
+  readonly connect?: Action;
+  /** What is known of an action before the source is asked, for the policy. Undefined: it is switched off. */
   expect?(name: ActionName): Action | undefined;
 }
 

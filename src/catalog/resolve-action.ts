@@ -3,6 +3,7 @@ import { QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
 import { NAME_LIMIT, parseActionName, quoteName, SEPARATOR } from "../core/names.ts";
 import { editDistance } from "../core/nearest.ts";
+import type { PendingSource } from "./define-action.ts";
 import { categoryRedirects, isReservedName, splitNameWords, stripNamespace } from "./spelling.ts";
 import type { View } from "./view.ts";
 
@@ -33,8 +34,9 @@ function createUnknownActionError(view: View, asked: string): QmError {
   const find = "Search for it with {search}. Browse with {list}.";
   const hint = suggestions.length > 0 ? `Use one of the suggestions. ${find}` : find;
   const message = `Unknown action ${quoteName(asked)}`;
-  const pending = view
-    .pending()
+  const isNamed = ({ prefix }: PendingSource) => asked.startsWith(prefix);
+  const pending = [...view.pending()]
+    .sort((a, b) => Number(isNamed(b)) - Number(isNamed(a)))
     .slice(0, PENDING_LIMIT)
     .map(({ name }) => name);
   const details = { reason, suggestions, ...(pending.length === 0 ? {} : { pending }) };

@@ -1,13 +1,17 @@
 import type { PendingSource } from "../catalog/define-action.ts";
+import type { Action } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
 import { parseActionName } from "../core/names.ts";
-import { decide } from "../policy/decide.ts";
+import { decide, listObjections } from "../policy/decide.ts";
+import type { Policy } from "../policy/policy.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
 
 export type LearnSource = (source: PendingSource, signal?: AbortSignal) => Promise<void>;
 
 /**
  * Asks the source of a called action that is not known yet, so that the call can be resolved. The policy decides on the
- * action that the name stands for: if it is hidden or refused, nothing is started and the name stays unknown.
+ * action that asks the source and on the one that the name stands for. If it does not allow the start, nothing is
+ * started and the name stays unknown.
  */
 export function learnNamedSource(
   { policy, getView, learn }: Pick<InvokePipeline, "policy" | "getView" | "learn">,
@@ -18,8 +22,32 @@ export function learnNamedSource(
   if (learn === undefined || name === undefined) return undefined;
   const { snapshot } = getView(caller);
   const source = snapshot.pending.find(({ prefix }) => name.startsWith(prefix));
-  if (source === undefined || snapshot.get(name) !== undefined) return undefined;
-  const action = source.expect?.(name);
-  if (action === undefined || decide(policy, { action, caller }).kind === "deny") return undefined;
-  return learn(source, signal).then(() => undefined);
+  const action = source?.expect?.(name);
+  if (source?.connect === undefined || action === undefined || snapshot.get(name) !== undefined) return undefined;
+  const objections = listStartObjections(policy, source.connect, caller);
+  if (objections.some((layer) => layer !== "unlisted")) return undefined;
+  const isSeen = objections.length === 0;
+  const { kind } = decide(policy, { action, caller });
+  if (kind === "deny" || (kind === "ask" && !isSeen)) return undefined;
+  return learn(source, signal).then(
+    () => undefined,
+    (thrown: unknown) => {
+      // To others, the failure would tell that the source exists.
+      if (isSeen || signal?.aborted === true) throw thrown;
+      return undefined;
+    },
+  );
+}
+
+/**
+ * `unlisted`: an actor or `policy.allowed` lists single tools of the source, which hides the source itself. That is no
+ * objection to its start.
+ */
+function listStartObjections(policy: Policy, connect: Action, caller: Caller) {
+  const isDenied = policy.tools.denied.findMatch(connect) !== undefined;
+  // With arguments, as for a call of it: some rules object only then.
+  return listObjections(policy, { action: connect, caller, args: {} }).flatMap(({ layer, objection }) => {
+    if (objection === undefined) return [];
+    return layer === "actor" || (layer === "tool-policy" && !isDenied) ? ["unlisted" as const] : [layer];
+  });
 }

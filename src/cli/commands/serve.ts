@@ -12,7 +12,8 @@ import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 import { isTerminal, toWritable } from "../terminal.ts";
 
-const NO_START = "start no server before it is used: by default, servers whose tools are unknown are asked once";
+const NO_START = "start no server before it is used";
+const ASKED = "servers whose tools are unknown are asked once";
 
 export function addMcpCommand(program: Command, context: Context): void {
   program
@@ -22,7 +23,7 @@ export function addMcpCommand(program: Command, context: Context): void {
       "Serve all actions over MCP on stdin and stdout, for a client that starts its servers itself. Ends when the client closes stdin.",
     )
     .option("--profile <name>", "the gateway profile for this client", "default")
-    .option("--no-start", NO_START)
+    .option("--no-start", `${NO_START}: with --config, ${ASKED}`)
     .addHelpText(...examples("qm mcp", "qm mcp --profile reviewer", "qm mcp --actor reviewer"))
     .action(({ profile, start }: { readonly profile: string; readonly start: boolean }) =>
       withWorkspace(context, "calls", (workspace) => runMcp(context, workspace, profile, start), true),
@@ -41,7 +42,7 @@ export function addServeCommand(program: Command, context: Context): void {
     )
     .option("--host <address>", "listen on this address instead of gateway.host")
     .option("--port <n>", "listen on this port instead of gateway.port; 0 for a free one", parsePort)
-    .option("--no-start", NO_START)
+    .option("--no-start", `${NO_START}: by default, ${ASKED}`)
     .addHelpText(...examples("qm serve", "qm serve --port 0 --json"))
     .action((options: ServeOptions) =>
       withWorkspace(context, "calls", (workspace) => runServe(context, workspace, options), true),
@@ -69,7 +70,9 @@ async function runMcp(context: Context, workspace: Workspace, profileName: strin
     profile,
     signal: io.signal,
   });
-  const stopAsking = start ? askUnknownServers(context, workspace) : undefined;
+  // A client starts this in the folder that it opens. A configuration that is only found there may be hostile.
+  const isNamed = globals.config !== undefined;
+  const stopAsking = start && isNamed ? askUnknownServers(context, workspace) : undefined;
   await serving.finally(stopAsking);
 }
 

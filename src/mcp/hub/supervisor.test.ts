@@ -74,6 +74,42 @@ test("gives a caller that comes while a start is being stopped a new start", asy
   expect(hub.status("subject").state).toBe("ready");
 });
 
+describe("learning that is given up during the start", () => {
+  test("stops the server", async () => {
+    const { hub, events } = await createTestHub(localServer("slow-start.mjs", {}, "300"));
+    const impatient = new AbortController();
+
+    const learning = hub.learn("subject", impatient.signal);
+    await waitUntil(() => hub.status("subject").state === "starting");
+    impatient.abort();
+
+    await expect(learning).rejects.toMatchObject({ code: "cancelled" });
+    await waitUntil(() => hub.status("subject").state === "idle");
+    expect(events).toEqual([]);
+    expect((await hub.connect("subject")).tools).toHaveLength(1);
+  });
+
+  test("leaves the server to another caller", async () => {
+    const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "300"));
+    const impatient = new AbortController();
+
+    const learning = hub.learn("subject", impatient.signal);
+    const connecting = hub.connect("subject");
+    impatient.abort();
+
+    await expect(learning).rejects.toMatchObject({ code: "cancelled" });
+    expect((await connecting).tools).toHaveLength(1);
+    expect(hub.status("subject").state).toBe("ready");
+  });
+
+  test("keeps the problem of a server that has failed", async () => {
+    const { hub } = await createTestHub(localServer("crasher.mjs"));
+
+    await expect(hub.learn("subject", new AbortController().signal)).rejects.toMatchObject({ code: "server_failed" });
+    expect(hub.status("subject")).toMatchObject({ state: "failed", retryAt: expect.any(Date) });
+  });
+});
+
 test("a server with a subscribed resource is not idle", async () => {
   const { url } = await startScriptedServer({
     initialize: { ...LEGACY_HELLO, capabilities: { resources: { subscribe: true } } },

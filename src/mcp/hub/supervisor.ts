@@ -63,12 +63,21 @@ export class Supervisor {
     });
   }
 
-  /** Reads what the server offers. If it is started for that and no caller uses it meanwhile, it is stopped again. */
+  /**
+   * Reads what the server offers. If it is started for that and no caller uses it meanwhile, it is stopped again, also
+   * when the signal ends the wait.
+   */
   async learn(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
-    const uses = this.#isAway ? this.#uses : undefined;
-    const offer = await this.connect(signal, insist);
-    if (this.#uses - 1 === uses) await this.stop("idle");
-    return offer;
+    const uses = this.#isAway ? this.#uses + 1 : undefined;
+    try {
+      const offer = await this.connect(signal, insist);
+      if (this.#uses === uses) await this.stop("idle");
+      return offer;
+    } catch (thrown) {
+      // Not after a failed start: a stop would clear its problem and the wait before the next start.
+      if (this.#uses === uses && !this.#isAway) void this.stop("idle");
+      throw thrown;
+    }
   }
 
   async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {

@@ -90,6 +90,7 @@ export function createPendingSource(access: ServerAccess, spec: ServerSpec): Pen
     name: spec.name,
     prefix,
     askedBy: LIST_TOOLS,
+    connect,
     expect(name) {
       // Annotations are unknown, so only the configuration says more than the worst effect.
       const tool = { name: name.slice(prefix.length), annotations: { destructiveHint: false } };
