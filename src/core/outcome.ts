@@ -145,21 +145,34 @@ export function createWaitingOutcome(
 /** What the caller can do, and at a terminal or in a program, how to approve it. */
 export function composeWaitingHint({ approval, progress }: Wait, words?: HintWords): string {
   const { id, inner, unfit } = approval;
-  const result =
-    inner === undefined
-      ? `Call {approval__await} with {"approval_id":"${id}"} to get its outcome. Repeat the same call later to get its outcome.`
-      : isRecord(progress) && progress.continue_with !== undefined
-        ? "Then repeat this call with the arguments in continue_with added."
-        : "Then repeat this call. It continues with that result.";
   const sentences = [
     inner === undefined ? "It has not run yet." : `It waits for ${inner}.`,
     "When a person approves it, it runs by itself, once.",
     "Tell {user} what waits and why, and that they can approve it with this approval id on Quartermaster's command line or approval page.",
     unfit === undefined ? "" : `The user was not asked here, because ${unfit}.`,
     `Approve it with {approve ${id}}.`,
-    result,
+    ...(inner === undefined ? suggestDirectSteps(id, words) : suggestOuterSteps(id, inner, progress, words)),
   ];
   return renderHint(sentences.filter((sentence) => sentence !== "").join(" "), words) ?? "";
+}
+
+/** Commands can be named at a terminal only, where a person reads the outcome and needs no action to wait for it. */
+const isAtTerminal = (words?: HintWords): boolean => words?.("qm approvals") !== undefined;
+
+function suggestDirectSteps(id: string, words?: HintWords): readonly string[] {
+  if (isAtTerminal(words))
+    return ["That prints its outcome.", "If it is approved elsewhere, repeat this call to get its outcome."];
+  const waits = `Call {approval__await} with {"approval_id":"${id}"} to get its outcome.`;
+  return [waits, "Repeat the same call later to get its outcome."];
+}
+
+function suggestOuterSteps(id: string, inner: string, progress: unknown, words?: HintWords): readonly string[] {
+  const repeats =
+    isRecord(progress) && progress.continue_with !== undefined
+      ? "Then repeat this call with the arguments in continue_with added."
+      : "Then repeat this call. It continues with that result.";
+  if (isAtTerminal(words)) return [repeats];
+  return [repeats, `Or get the result of ${inner} alone: call {approval__await} with {"approval_id":"${id}"}.`];
 }
 
 export function toWaitingFacts({ reason, approval, hint, progress }: Wait & Pick<WaitingOutcome, "hint">): JsonObject {
