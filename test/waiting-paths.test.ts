@@ -297,6 +297,19 @@ describe("at the command line", () => {
     },
   );
 
+  test("an outer call gets the result of a call that was asked for directly before", async () => {
+    const line = "terminal, asked directly";
+    const call = await channels["command line"]?.();
+    const direct = await call?.(INNER, { line });
+    const [action, args] = outers.infospace__apply?.(line) ?? expect.fail("unknown path");
+    expect(await call?.(action, args)).toMatchObject({ approvalId: direct?.approvalId });
+
+    await approveAtTerminal(direct?.approvalId);
+
+    expect(await call?.(action, args)).toMatchObject({ status: "done" });
+    expect(await countLines(line)).toBe(1);
+  });
+
   test.each([true, false])(
     "infospace__map prints all that waits and goes on, continue_with: %s",
     async (isContinued) => {

@@ -21,8 +21,8 @@ interface OutcomeBase {
  * - `done`: it ran; `data` is the whole result, for programs
  * - `failed`: it ran or could not run, and `error` says why
  * - `refused`: it did not run, because the caller may not, or a person denied it
- * - `waiting`: a person must approve it first; then it runs once, even if no one waits for it. A call whose handler made a
- *   call that waits is `waiting`, too: repeating it after the approval continues with the result of the inner call
+ * - `waiting`: a person must approve it first; then it runs once, even if no one waits for it. A call whose handler
+ *   needs a call that waits is `waiting`, too: repeating it after the approval continues with the result of the inner call
  */
 export type Outcome =
   | (OutcomeBase & {
