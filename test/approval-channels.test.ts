@@ -282,6 +282,31 @@ describe("a client that cannot be asked", () => {
   });
 });
 
+describe.each(["modern", "legacy"] as const)("a %s client over stdio that restarts before the approval", (era) => {
+  test.each([
+    ["the call itself", (line: string) => [ADD, { line }]],
+    ["the call that made it", (line: string) => ["infospace__apply", { action: ADD, args: { line } }]],
+  ] as const)("gets the outcome once by repeating %s", async (what, toCall) => {
+    const line = `restarted-${era}, ${what}`;
+    const [action, args] = toCall(line) as [string, object];
+    const before = await place[era](gates.stdio());
+    const id = waitingId(await invoke(before, action, args));
+    await before.close();
+    expect(await approve(id)).toMatchObject({ code: 0 });
+    const stranger = await place[era === "modern" ? "legacy" : "modern"](gates.stdio());
+    const after = await place[era](gates.stdio());
+
+    const other = waitingId(await invoke(stranger, action, args));
+    const repeated = await invoke(after, action, args);
+    const anew = waitingId(await invoke(after, action, args));
+
+    expect(repeated.content[0]?.text).toContain(line);
+    expect(repeated.structuredContent).not.toMatchObject({ status: "waiting" });
+    expect(new Set([id, other, anew]).size).toBe(3);
+    expect(place.times(line)).toBe(1);
+  });
+});
+
 describe("approvers away from the client", () => {
   const post = async (id: string, decision: string, token: string) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { cleanUp, qm as runCli } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, qm as runCli } from "../src/cli/testing.ts";
 import { isRecord, type JsonObject } from "../src/core/json.ts";
+import type { WaitingOutcome } from "../src/core/outcome.ts";
 import type { Outcome } from "../src/index.ts";
 import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
 import type { GatewayEra } from "../src/mcp/gateway/gateway.ts";
@@ -28,6 +29,7 @@ type Call = (action: string, args: JsonObject) => Promise<Answer>;
 
 const SERVER = join(import.meta.dirname, "fixtures/counting-server.mjs");
 const TOKENS = { universal: "u".repeat(32), through: "t".repeat(32) };
+const ENV = { PATH: process.env.PATH, UNIVERSAL: TOKENS.universal, THROUGH: TOKENS.through };
 const INNER = "mcp__counting__add";
 const anyone = { type: "object", properties: { line: { type: "string" } }, required: ["line"] } as const;
 
@@ -48,8 +50,7 @@ beforeAll(async () => {
     gateway: { profiles },
   };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify(config));
-  const env = { PATH: process.env.PATH, UNIVERSAL: TOKENS.universal, THROUGH: TOKENS.through };
-  workspace = await openWorkspace({ cwd: folder, env });
+  workspace = await openWorkspace({ cwd: folder, env: ENV });
   await workspace.servers.hub.connect("counting");
   await workspace.quartermaster.catalog.settled();
   const common = { description: "Adds a line.", inputSchema: anyone, scope: "generalist", effect: "write" } as const;
@@ -82,6 +83,24 @@ beforeAll(async () => {
       return outcome.status === "done" ? outcome.data : null;
     },
   });
+  const answers: Readonly<Record<string, (waiting: WaitingOutcome) => unknown>> = {
+    has_paid: () => ({ paid: true }),
+    returns_value: ({ value }) => value,
+    returns_facts: ({ value }) => JSON.parse(value),
+    returns_copy: (waiting) => ({ ...waiting }),
+    continues: () => ({ seen: 1, continue_with: { after: 1 } }),
+    tells_of_it: ({ approval }) => ({ paid: true, approval_id: approval.id }),
+  };
+  for (const [name, answer] of Object.entries(answers)) {
+    register({
+      ...common,
+      name,
+      async handler(args, { invoke }) {
+        const outcome = await invoke(INNER, args);
+        return outcome.status === "waiting" ? answer(outcome) : { after: outcome.status };
+      },
+    });
+  }
   const gateway = openGateway(workspace, (problem) => expect.fail(problem));
   url = (await gateway.listen({ port: 0 })).url;
   closeGateway = gateway.close;
@@ -154,9 +173,7 @@ const byInvokeAction = (action_name: string, args: JsonObject) => ({
 const channels: Readonly<Record<string, () => Promise<Call>>> = {
   library: async () => async (action, args) => toAnswer(await workspace.quartermaster.invoke(action, args)),
   "command line": async () => async (action, args) => {
-    const { code, out } = await runCli(folder, ["invoke", action, JSON.stringify(args), "--json"], {
-      env: { PATH: process.env.PATH, UNIVERSAL: TOKENS.universal, THROUGH: TOKENS.through },
-    });
+    const { code, out } = await runCli(folder, ["invoke", action, JSON.stringify(args), "--json"], { env: ENV });
     const { status, approval } = JSON.parse(out);
     return { status, approvalId: approval?.id, text: out, exitCode: code };
   },
@@ -251,6 +268,109 @@ test("approval__await gives the result of the inner call", async () => {
   expect(await quartermaster.invoke("approval__await", { approval_id: waiting.approvalId as string })).toMatchObject({
     status: "done",
     data: { status: "done", action: INNER, result: { line: "awaited" } },
+  });
+});
+
+/** As a person at a terminal, who says yes when asked. */
+const approveAtTerminal = (id: unknown) =>
+  runCli(folder, ["approvals", "approve", String(id)], { ...atTerminal("y\n"), env: { ...ENV, NO_COLOR: "1" } });
+
+describe("at the command line", () => {
+  test.each(["mcp__call_tool", "infospace__apply"])(
+    "%s gets the result of an inner call that was approved there, once",
+    async (outer) => {
+      const line = `terminal, ${outer}`;
+      const call = await channels["command line"]?.();
+      const [action, args] = outers[outer]?.(line) ?? expect.fail("unknown path");
+      const first = await call?.(action, args);
+
+      const approved = await approveAtTerminal(first?.approvalId);
+      const repeated = await call?.(action, args);
+      const again = await call?.(action, args);
+
+      expect(approved.code).toBe(0);
+      expect(approved.out).toContain("Another call made it.");
+      expect(repeated).toMatchObject({ status: "done", exitCode: 0, text: expect.stringContaining(line) });
+      expect(again?.status).toBe("waiting");
+      expect(again?.approvalId).not.toBe(first?.approvalId);
+      expect(await countLines(line)).toBe(1);
+    },
+  );
+
+  test("an outer call gets the result of a call that was asked for directly before", async () => {
+    const line = "terminal, asked directly";
+    const call = await channels["command line"]?.();
+    const direct = await call?.(INNER, { line });
+    const [action, args] = outers.infospace__apply?.(line) ?? expect.fail("unknown path");
+    expect(await call?.(action, args)).toMatchObject({ approvalId: direct?.approvalId });
+
+    await approveAtTerminal(direct?.approvalId);
+
+    expect(await call?.(action, args)).toMatchObject({ status: "done" });
+    expect(await countLines(line)).toBe(1);
+  });
+
+  test.each([true, false])(
+    "infospace__map prints all that waits and goes on, continue_with: %s",
+    async (isContinued) => {
+      const target = ["a", "b"].map((each) => ({ line: `terminal, map ${isContinued} ${each}` }));
+      const args = { target, action: INNER, concurrency: 1 };
+      const invoke = (all: JsonObject) =>
+        runCli(folder, ["invoke", "infospace__map", JSON.stringify(all)], { env: ENV });
+
+      const { code, err } = await invoke(args);
+      const ids = (await Promise.all(target.map(({ line }) => findPending(line)))).flat();
+      expect(code).toBe(3);
+      expect(ids).toHaveLength(2);
+      for (const id of ids) expect(err).toContain(id);
+      const [, added = "{}"] = /repeat this call with these arguments added: (.*)/.exec(err) ?? [];
+      expect(JSON.parse(added)).toMatchObject({ positions: [0, 1], into: expect.stringContaining("collection__") });
+      for (const id of ids) expect(await approveAtTerminal(id)).toMatchObject({ code: 0 });
+
+      const repeated = await invoke(isContinued ? { ...args, ...JSON.parse(added) } : args);
+      expect(repeated.code).toBe(0);
+      expect(JSON.parse(repeated.out)).toMatchObject({ done: 2 });
+      for (const { line } of target) expect(await countLines(line)).toBe(1);
+    },
+  );
+
+  test.each(["the action itself", "infospace__apply"])("the hint of %s names commands only", async (outer) => {
+    const [action, args] = outers[outer]?.(`hinted, ${outer}`) ?? expect.fail("unknown path");
+    const { out } = await runCli(folder, ["invoke", action, JSON.stringify(args), "--json"], { env: ENV });
+
+    const { hint, approval } = JSON.parse(out);
+    expect(hint).toContain(`\`qm approvals approve ${approval.id}\``);
+    expect(hint).not.toContain("approval__await");
+    expect(hint).not.toContain("Repeat the same call later");
+  });
+});
+
+describe("a handler whose call waits", () => {
+  test.each(["has_paid", "tells_of_it"])("is done with an answer of its own: %s", async (name) => {
+    const outcome = await workspace.quartermaster.invoke(`tool__${name}`, { line: `handled, ${name}` });
+    expect(outcome).toMatchObject({ status: "done", data: { paid: true } });
+  });
+
+  test.each(["returns_value", "returns_facts", "returns_copy", "continues"])(
+    "waits if it passes the outcome on or continues later: %s",
+    async (name) => {
+      const { quartermaster } = workspace;
+      const line = `passed on, ${name}`;
+      const first = await quartermaster.invoke(`tool__${name}`, { line });
+      expect(first).toMatchObject({ status: "waiting", approval: { inner: INNER } });
+      await approve(toAnswer(first).approvalId);
+
+      expect(await quartermaster.invoke(`tool__${name}`, { line })).toMatchObject({ data: { after: "done" } });
+      expect(await countLines(line)).toBe(1);
+    },
+  );
+
+  test("is told how to get the result of the inner call alone", async () => {
+    const surface = await openSurface("flat", "flat");
+    const { text } = await surface.call("infospace__apply", { action: INNER, args: { line: "alone" } });
+    const { hint, approval_id } = JSON.parse(text);
+    expect(hint).toContain("Then repeat this call.");
+    expect(hint).toContain(`call approval__await with {"approval_id":"${approval_id}"}`);
   });
 });
 

@@ -21,6 +21,14 @@ describe("a binding", () => {
     expect(hashBinding({ ...bound, caller: { ...bound.caller, turn: "7" } })).toBe(hashBinding(bound));
   });
 
+  test("is the same for a client in another session", () => {
+    const caller = { ...bound.caller, client: "c" };
+    const reconnected = { ...bound, caller: { ...caller, session: "s2" } };
+    expect(hashBinding(reconnected)).toBe(hashBinding({ ...bound, caller }));
+    expect(hashBinding({ ...reconnected, caller: { ...caller, client: "d" } })).not.toBe(hashBinding(reconnected));
+    expect(hashBinding(reconnected)).not.toBe(hashBinding(bound));
+  });
+
   test.each<readonly [string, Partial<ApprovalBinding>]>([
     ["action", { action: make("send") }],
     ["definition", { action: make("pay", "Pay twice.") }],

@@ -13,15 +13,20 @@ export interface ApprovalBinding {
   readonly policyVersion: string;
 }
 
-/** The same for the same call and for no other. Ignores the turn, because a model repeats a call in its next turn. */
+/**
+ * The same for the same call and for no other. Ignores the turn, because a model repeats a call in its next turn, and the
+ * session of a client, which repeats a call after it has reconnected (see `isSameCaller`).
+ */
 export function hashBinding({ action, target, args, caller, policyVersion }: ApprovalBinding): string {
-  const { turn: _, ...identity } = caller;
+  const { turn: _, session, ...known } = caller;
+  const identity = known.client === undefined ? { ...known, session } : known;
   const targetHash = target === undefined ? null : getDefinitionHash(target);
   return fingerprint([action.name, getDefinitionHash(action), targetHash, args, identity, policyVersion]);
 }
 
 export interface ApprovalRequest extends ApprovalBinding {
   readonly callId: string;
+  readonly parent?: string | undefined;
   readonly via: string;
   readonly objection: Objection;
   readonly preview: string | undefined;
@@ -31,11 +36,12 @@ export function createNewApproval(
   request: ApprovalRequest,
   when: Pick<NewApproval, "id" | "requestedAt" | "expiresAt">,
 ): NewApproval {
-  const { action, args, caller, callId, via, policyVersion, objection, preview } = request;
+  const { action, args, caller, callId, parent, via, policyVersion, objection, preview } = request;
   const { level = "user", rule, reason } = objection;
   return {
     ...when,
     callId,
+    ...(parent === undefined ? {} : { parent }),
     action: action.name,
     definition: getDefinitionHash(action),
     args,

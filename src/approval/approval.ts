@@ -28,6 +28,8 @@ export type ApprovalState = (typeof approvalStates)[number];
 export interface Approval {
   readonly id: string;
   readonly callId: string;
+  /** The call whose handler made this one. Repeating that call gets the outcome of this one. */
+  readonly parent?: string;
   readonly state: ApprovalState;
   readonly action: string;
   readonly definition: string;

@@ -1,4 +1,4 @@
-import { escapeUnsafe, quoteShellWord, toOneLine } from "../core/display-text.ts";
+import { escapeUnsafe, quoteShellWord, toOneLine, toVisibleJson } from "../core/display-text.ts";
 import type { ErrorCode, Problem } from "../core/errors.ts";
 import { getOwn, isRecord } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -209,12 +209,25 @@ function fitColumns(natural: readonly number[], width: number, whole: readonly n
 
 export function printOutcomeProblem(out: CommandOutput, outcome: Exclude<Outcome, { readonly status: "done" }>) {
   if (outcome.status !== "waiting") return out.problem({ ...outcome.error });
-  const { status, action, reason, approval } = outcome;
+  const { status, action, reason, approval, progress } = outcome;
   if (out.isJson) return out.json({ status, action, approval });
-  const { id, level, expiresAt, preview } = approval;
-  out.note(
-    `qm: not run yet: it waits for approval. ${escapeUnsafe(reason)} Level ${escapeUnsafe(level)}, until ${expiresAt}.`,
-  );
+  const { id, inner, level, expiresAt, preview } = approval;
+  const what =
+    inner === undefined ? "not run yet: it waits for approval" : `not finished: ${toOneLine(inner)} waits for approval`;
+  out.note(`qm: ${what}. ${escapeUnsafe(reason)} Level ${escapeUnsafe(level)}, until ${expiresAt}.`);
   if (preview !== undefined) out.note(`    What it would do: ${escapeUnsafe(preview).replaceAll("\n", "\n    ")}`);
   out.note(`    Run \`qm approvals approve ${id}\` to allow it, or \`qm approvals deny ${id}\` to refuse.`);
+  if (inner !== undefined) printContinuation(out, id, isRecord(progress) ? progress : {});
+}
+
+const SHOWN_APPROVALS = 20;
+
+/** How a call continues that waits for calls inside it. `id`: the approval that is printed already. */
+function printContinuation(out: CommandOutput, id: string, { waiting_items, continue_with }: Record<string, unknown>) {
+  const others = Object.values(isRecord(waiting_items) ? waiting_items : {}).filter((each) => each !== id);
+  const shown = others.slice(0, SHOWN_APPROVALS).map((each) => toOneLine(String(each)));
+  if (shown.length > 0) out.note(`    These wait, too: ${shown.join(", ")}.`);
+  if (others.length > shown.length) out.note("    Run `qm approvals list` for the rest.");
+  if (continue_with === undefined) out.note("    Then repeat this call. It continues with the result.");
+  else out.note(`    Then repeat this call with these arguments added: ${toVisibleJson(continue_with)}`);
 }

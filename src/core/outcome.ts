@@ -21,8 +21,8 @@ interface OutcomeBase {
  * - `done`: it ran; `data` is the whole result, for programs
  * - `failed`: it ran or could not run, and `error` says why
  * - `refused`: it did not run, because the caller may not, or a person denied it
- * - `waiting`: a person must approve it first; then it runs once, even if no one waits for it. A call whose handler made a
- *   call that waits is `waiting`, too: repeating it after the approval continues with the result of the inner call
+ * - `waiting`: a person must approve it first; then it runs once, even if no one waits for it. A call whose handler
+ *   needs a call that waits is `waiting`, too: repeating it after the approval continues with the result of the inner call
  */
 export type Outcome =
   | (OutcomeBase & {
@@ -152,21 +152,34 @@ export function createWaitingOutcome(
 /** Tells the caller how to get the outcome, and at a terminal or in a program also how to approve the call. */
 export function composeWaitingHint({ approval, progress }: Wait, words?: HintWords): string {
   const { id, inner, unfit } = approval;
-  const result =
-    inner === undefined
-      ? `Call {approval__await} with {"approval_id":"${id}"} to get its outcome. Repeat the same call later to get its outcome.`
-      : isRecord(progress) && progress.continue_with !== undefined
-        ? "Then repeat this call with the arguments in continue_with added."
-        : "Then repeat this call. It continues with that result.";
   const sentences = [
     inner === undefined ? "It has not run yet." : `It waits for ${inner}.`,
     "When a person approves it, it runs by itself, once.",
     "Tell {user} what waits and why, and that they can approve it with this approval id on Quartermaster's command line or approval page.",
     unfit === undefined ? "" : `The user was not asked here, because ${unfit}.`,
     `Approve it with {approve ${id}}.`,
-    result,
+    ...(inner === undefined ? suggestDirectSteps(id, words) : suggestOuterSteps(id, inner, progress, words)),
   ];
   return renderHint(sentences.filter((sentence) => sentence !== "").join(" "), words) ?? "";
+}
+
+/** Commands can be named at a terminal only, where a person reads the outcome and needs no action to wait for it. */
+const isAtTerminal = (words?: HintWords): boolean => words?.("qm approvals") !== undefined;
+
+function suggestDirectSteps(id: string, words?: HintWords): readonly string[] {
+  if (isAtTerminal(words))
+    return ["That prints its outcome.", "If it is approved elsewhere, repeat this call to get its outcome."];
+  const waits = `Call {approval__await} with {"approval_id":"${id}"} to get its outcome.`;
+  return [waits, "Repeat the same call later to get its outcome."];
+}
+
+function suggestOuterSteps(id: string, inner: string, progress: unknown, words?: HintWords): readonly string[] {
+  const repeats =
+    isRecord(progress) && progress.continue_with !== undefined
+      ? "Then repeat this call with the arguments in continue_with added."
+      : "Then repeat this call. It continues with that result.";
+  if (isAtTerminal(words)) return [repeats];
+  return [repeats, `Or get the result of ${inner} alone: call {approval__await} with {"approval_id":"${id}"}.`];
 }
 
 export function toWaitingFacts({ reason, approval, hint, progress }: Wait & Pick<WaitingOutcome, "hint">): JsonObject {

@@ -200,7 +200,14 @@ async function attempt(
     if (own.text.length > APPROVAL_ARGUMENT_LIMIT) throw tooLongToApproveError(action, own.text.length);
     const preview = await pipeline.preview(action, args, signal);
     await lineage.hold(callId);
-    const request = { ...bound, callId, via: call.via, objection: decision.objection, preview };
+    const request = {
+      ...bound,
+      callId,
+      parent: call.inside?.callId,
+      via: call.via,
+      objection: decision.objection,
+      preview,
+    };
     const channels = { dialogue: call.dialogue, ask: call.ask, signal };
     const obtained = await pipeline.approvalGate.obtain(request, channels);
     if (obtained.kind === "waiting") {

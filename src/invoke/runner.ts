@@ -71,10 +71,10 @@ export function createRunner(limits: RunLimits): Runner {
         begun = true;
         await begin?.();
         signal.throwIfAborted();
-        const { invoke, findWaiting } = trackWaiting(createInvoke(signal, dialogue));
+        const { invoke, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
         const handlerContext = { ...context, ...(dialogue === undefined ? {} : { dialogue }), signal, untimed, invoke };
         work = runHandler(action, args, handlerContext, storeStream);
-        return await raceAbort(noteWaiting(work, findWaiting), signal);
+        return await raceAbort(noteWaiting(work, listWaiting), signal);
       } catch (thrown) {
         if (thrown instanceof QmError) throw thrown;
         throw new QmError("action_failed", `${action.name} failed: ${getErrorMessage(thrown)}`, { cause: thrown });

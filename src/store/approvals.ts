@@ -25,7 +25,7 @@ const PAGE_SIZE = 8;
 /** All but the outcome, which may be long. */
 const columns = sql`
   id, call_id, state, action, definition, args, caller, via, policy_version, binding, level, rule, reason, preview,
-  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered`;
+  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered, parent`;
 
 const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
@@ -136,18 +136,21 @@ const isClaimed = (id: string, executor: string): SqlQuery => sql`
     id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null`;
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
-  const { binding, caller, requestedAt: now } = approval;
+  const { binding, caller, parent, requestedAt: now } = approval;
   const session = toStorableText(caller.session);
-  // On engines with concurrent writers, a second request of the session waits here before it reads.
-  const lock = `approvals of ${session}`;
+  // On engines with concurrent writers, a second request of the same caller waits here before it reads.
+  const lock = `approvals of ${toStorableText(caller.client ?? caller.session)}`;
   await tx.all(sql`
     insert into locks (name, holder, pid, host, lease_until) values (${lock}, '', 0, '', ${now})
     on conflict (name) do update set lease_until = excluded.lease_until`);
 
   const isOpen = sql`(state = 'executing' or (state in ('pending', 'approved') and expires_at >= ${now}))`;
+  const isStanding = sql`binding = ${binding} and (${isOpen} or (${isOver} and delivered = 0))`;
+  // From now on, the outcome of a call that was asked for directly is left to the outer call, too.
+  if (parent !== undefined)
+    await tx.all(sql`update approvals set parent = ${toStorableText(parent)} where ${isStanding} and parent is null`);
   const [standing] = await tx.all(sql`
-    select ${columns}, outcome from approvals
-    where binding = ${binding} and (${isOpen} or (${isOver} and delivered = 0))
+    select ${columns}, outcome from approvals where ${isStanding}
     order by requested_at desc, id desc limit 1`);
   if (standing === undefined) {
     const [open] = await tx.all(sql`select count(*) as n from approvals where session = ${session} and ${isOpen}`);
@@ -162,13 +165,14 @@ async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnT
 function buildInsert(approval: NewApproval, session: string): SqlQuery {
   const { args, caller, requestedAt, expiresAt } = approval;
   const texts = (...values: readonly (string | undefined)[]) => bindList(values.map(toStorableText));
-  const { id, callId, action, definition, via, policyVersion, binding, level, rule, reason, preview } = approval;
+  const { id, callId, parent, action, definition, via, policyVersion, binding, level, rule, reason, preview } =
+    approval;
   return sql`
     insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, user_id,
-      via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered)
+      via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered, parent)
     values (${texts(id, callId)}, 'pending', ${texts(action, definition)}, ${JSON.stringify(args)},
       ${JSON.stringify(caller)}, ${texts(caller.actor)}, ${session}, ${texts(caller.turn, caller.tenant, caller.user?.id)},
-      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0)
+      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0, ${texts(parent)})
     returning ${columns}`;
 }
 
@@ -205,6 +209,7 @@ function toApproval(row: SqlRow): Approval {
   return {
     id,
     callId: String(row.call_id),
+    ...optionalField("parent", row.parent, String),
     state: readKnownText(row, "state", approvalStates, what),
     ...readTexts(row, { action: "action", definition: "definition" }),
     args: readJsonObject(row, "args", what),

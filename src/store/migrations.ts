@@ -170,6 +170,10 @@ export const migrations: readonly Migration[] = [
         from infospace_use where scope = 'session' group by tenant`,
     ],
   },
+  {
+    name: "calls inside others that wait",
+    statements: () => [sql`alter table approvals add column parent text`],
+  },
 ];
 
 /** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */

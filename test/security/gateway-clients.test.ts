@@ -193,14 +193,17 @@ describe("an approval", () => {
     expect(await awaitApproval(again, id, 20_000)).toMatchObject({ status: "done" });
   });
 
-  test("is reused when a client reconnects and repeats the call", async () => {
-    const place = await openPlace();
-    const id = await ask(await connect(place));
+  test.each(["modern", "legacy"] as const)(
+    "is reused when a %s client reconnects and repeats the call",
+    async (era) => {
+      const place = await openPlace();
+      const id = await ask(await connect(place, { era }));
 
-    const again = await connect(await place.restart());
+      const again = await connect(await place.restart(), { era });
 
-    expect(await ask(again)).toBe(id);
-  });
+      expect(await ask(again)).toBe(id);
+    },
+  );
 });
 
 describe("the session of a client without a connection", () => {
@@ -225,9 +228,10 @@ describe("the session of a client without a connection", () => {
   test("is not shared with another client that makes the same call", async () => {
     const place = await openPlace();
 
-    const ids = [await ask(await connect(place)), await ask(await connect(place, { name: "other" }))];
+    const others = [{}, { name: "other" }, { token: "two" }, { token: "three" }, { session: "mine" }];
+    const ids = await Promise.all(others.map(async (who) => ask(await connect(place, who))));
 
-    expect(new Set(ids).size).toBe(2);
+    expect(new Set(ids).size).toBe(others.length);
   });
 
   test("survives a restart and ends after the idle time", async () => {

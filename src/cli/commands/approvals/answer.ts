@@ -120,6 +120,8 @@ async function runAndShow(context: Context, approvals: Approvals, approval: Appr
   if (outcome.status === "waiting") return out.line("It runs as soon as a process that knows the action is running.");
   if (outcome.status !== "done") return out.problem({ ...outcome.error });
   out.line(`It ran successfully in ${Math.round(outcome.durationMs)} ms:`, escapeUnsafe(outcome.value));
+  if (approval.parent !== undefined)
+    out.line(out.dim("Another call made it. The caller repeats that call, which then continues with this result."));
 }
 
 /** How long a running gateway has to start an approved call. */
@@ -129,8 +131,9 @@ const GATEWAY_MS = 2_000;
 async function awaitOrRunCall({ io }: Context, approvals: Approvals, approval: ApprovalView): Promise<Outcome> {
   const { signal } = io;
   const { id } = approval;
-  // Only a caller at the command line gets the outcome by reading it here.
-  const outcome = approval.via === "cli" ? approvals.outcome : approvals.look;
+  // A person at the command line gets the outcome by reading it here, except when another call of theirs continues with it.
+  const isDelivered = approval.via === "cli" && approval.parent === undefined;
+  const outcome = isDelivered ? approvals.outcome : approvals.look;
   const stopProgress = showProgress(io.stderr, "the call");
   try {
     const taken = await outcome(id, { timeoutMs: GATEWAY_MS, signal });
