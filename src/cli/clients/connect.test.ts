@@ -243,6 +243,30 @@ describe("qm connect --http", () => {
   });
 });
 
+describe("qm connect --undo without a configuration", () => {
+  const entry = (url: string, headers: object) => JSON.stringify({ mcpServers: { tour: { url, headers } } });
+  const undo = ["connect", "cursor", "--name", "tour", "--config", "gone.yaml", "--undo", "--yes"];
+
+  test("removes a local entry as qm writes it", async () => {
+    const { run, text } = await place({
+      [CURSOR]: entry("http://127.0.0.1:9876/mcp", { Authorization: "Bearer abc" }),
+    });
+
+    expect(await run(undo)).toMatchObject({ code: 0, out: expect.stringContaining("is disconnected") });
+    expect(await text(CURSOR)).not.toContain("tour");
+  });
+
+  test.each([
+    ["http://127.0.0.1:9876/mcp", {}],
+    ["http://127.0.0.1:9876/other", { Authorization: "Bearer abc" }],
+    ["https://tour.example:9876/mcp", { Authorization: "Bearer abc" }],
+  ])("keeps the entry %s with %j", async (url, headers) => {
+    const { run } = await place({ [CURSOR]: entry(url, headers) });
+
+    expect(await run(undo)).toMatchObject({ err: expect.stringContaining("is another server, not Quartermaster") });
+  });
+});
+
 describe("qm connect refuses", () => {
   test.each<[readonly string[], string | null, number, string]>([
     [["--undo"], CONFIG, 2, "--undo needs a client"],

@@ -22,6 +22,7 @@ import { createUsageError } from "../exit-codes.ts";
 import {
   buildGatewayEntry,
   detectClientEnvironment,
+  formatUndoCommand,
   type GatewayEntry,
   getGatewayAddresses,
   ownBin,
@@ -32,14 +33,15 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 export async function createConnectRequest(
   context: Context,
   clientName: string,
-  { name, project }: ConnectOptions,
+  { name, project, undo }: ConnectOptions,
 ): Promise<ClientConnectRequest> {
   const client = getClientDefinition(clientName);
   if (!NAME.test(name))
     throw createUsageError(`${quoteName(name)} is not a valid server name`, "Use letters, digits, - and _.");
   const around = detectClientEnvironment(context.io);
   const own = await loadOwnAddresses(context);
-  return { client, scope: project ? "project" : "user", name, around, own };
+  const acceptsForm = undo === true && own.isAssumed;
+  return { client, scope: project ? "project" : "user", name, around, own, acceptsForm };
 }
 
 export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
@@ -86,10 +88,10 @@ export async function runClientsList(context: Context): Promise<void> {
   out.line("", out.dim("`qm connect <client>` connects one, `qm import` imports their servers."));
 }
 
-/** An invalid configuration must prevent neither the list nor an undo. */
+/** An invalid or missing configuration must prevent neither the list nor an undo: the default address is assumed. */
 async function loadOwnAddresses({ io, globals }: Context) {
   const loaded = await loadConfig(globals.config, { cwd: io.cwd }).catch(() => undefined);
-  return getGatewayAddresses(loaded?.config.gateway);
+  return { ...getGatewayAddresses(loaded?.config.gateway), isAssumed: loaded?.path === undefined };
 }
 
 async function printEntry({ out }: Context, request: ClientConnectRequest, made: GatewayEntry): Promise<void> {
@@ -105,10 +107,11 @@ async function applyConnection(
   context: Context,
   changes: readonly FileChange[],
   { client, name }: ClientConnectRequest,
-  { undo = false, dryRun = false, yes = false, project = false, absolute, http }: ConnectOptions,
+  options: ConnectOptions,
   made?: GatewayEntry,
 ) {
   const { out } = context;
+  const { undo = false, dryRun = false, yes = false, project = false, absolute, http } = options;
   const path = changes[0]?.path ?? "";
   const token = made?.token;
   const isSame = changes.every(({ before, after }) => before === after);
@@ -130,8 +133,7 @@ async function applyConnection(
   if (backup !== undefined) out.note(`Backup: ${backup}`);
   if (undo && restored.length > 0) out.note("The servers are still in quartermaster.yaml: `qm servers remove <name>`.");
   if (undo) return;
-  const words = [client.name, ...(project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
-  out.note(`To undo: qm connect ${words.join(" ")} --undo`);
+  out.note(`To undo: ${formatUndoCommand(context, client, options)}`);
   if (project && http !== true)
     out.note(
       absolute
