@@ -133,7 +133,10 @@ describe("qm connect --project", () => {
 
     const { code, err } = await run(["connect", client, "--project", "--yes"]);
 
-    expect([code, err]).toEqual([0, expect.stringContaining("needs `qm` on each machine")]);
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining("needs `qm` on each machine: npm install --save-dev quartermaster"),
+    ]);
     const written = await text(file);
     for (const word of ["npx", "--no", "qm", "mcp", "--config", path]) expect(written).toContain(JSON.stringify(word));
     for (const machine of [home, ownBin, "/opt/node"]) expect(written).not.toContain(machine);

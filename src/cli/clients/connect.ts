@@ -27,6 +27,7 @@ import {
   getGatewayAddresses,
   ownBin,
 } from "./gateway-entry.ts";
+import { listDoubledServers } from "./import.ts";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
@@ -46,12 +47,17 @@ export async function createConnectRequest(
 
 export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
   const request = await createConnectRequest(context, clientName, options);
-  const { client } = request;
+  const { client, scope } = request;
   if (options.undo) return applyConnection(context, await planDisconnect(request), request, options);
-  const build = (workspace: Workspace) => buildGatewayEntry(context, workspace, client, options);
-  const made = await withWorkspace(context, "ledger", build);
+  const { made, doubled } = await withWorkspace(context, "ledger", async (workspace: Workspace) => ({
+    made: await buildGatewayEntry(context, workspace, client, options),
+    doubled: await listDoubledServers(context, workspace, client, scope),
+  }));
   if (options.print) return printEntry(context, request, made);
-  return applyConnection(context, [await planConnect(request, made.entry)], request, options, made);
+  await applyConnection(context, [await planConnect(request, made.entry)], request, options, made);
+  if (context.out.isJson || options.dryRun || doubled.length === 0) return;
+  const move = `qm connect ${client.name}${options.project ? " --project" : ""} --move`;
+  context.out.note(`${client.title} now has ${doubled.join(", ")} twice. To take them out of its own list: ${move}`);
 }
 
 export async function runClientsList(context: Context): Promise<void> {
@@ -138,7 +144,7 @@ async function applyConnection(
     out.note(
       absolute
         ? "The entry has paths of this machine in it: do not commit it."
-        : "The entry needs `qm` on each machine.",
+        : "The entry needs `qm` on each machine: npm install --save-dev quartermaster, or npm install -g quartermaster",
     );
   if (token !== undefined) out.note("The file contains the token in plain text.");
   if (http && client.gateway.http !== undefined) out.note("Keep `qm serve` running: the client connects to it.");

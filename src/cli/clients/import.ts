@@ -18,7 +18,7 @@ import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { createSecretNameMatcher } from "../../ledger/secret-names.ts";
 import { findSecretSpans } from "../../ledger/secret-text.ts";
-import { getClientDefinition } from "../../mcp/clients/clients.ts";
+import { type ClientDefinition, type ClientScope, getClientDefinition } from "../../mcp/clients/clients.ts";
 import { normalizeServerName } from "../../mcp/clients/extract-secrets.ts";
 import { type ImportPlan, type PlannedServer, planImport } from "../../mcp/clients/plan-import.ts";
 import { type ClientServerList, readClients } from "../../mcp/clients/read-clients.ts";
@@ -76,6 +76,7 @@ export async function runImport(context: Context, clients: Names, options: Impor
       });
     if (!isWritten) return out.line(out.dim(options.dryRun ? "Nothing was changed." : "There is nothing to add."));
     showImported(context, asked ?? []);
+    out.note("Next: `qm connect <client>` lets a client use them; with --move it leaves its own list of servers.");
   });
 }
 
@@ -144,6 +145,22 @@ export function planServers(
       return issue && `not valid in the configuration: ${[...issue.path.map(String), issue.message].join(": ")}`;
     },
   });
+}
+
+/** The servers in a client's own list that are also configured here: a connected client has their tools twice. */
+export async function listDoubledServers(
+  context: Pick<Context, "io">,
+  workspace: Workspace,
+  client: ClientDefinition,
+  scope: ClientScope,
+): Promise<Names> {
+  if (workspace.configPath === undefined) return [];
+  const { found } = await readClients({ ...detectClientEnvironment(context.io), only: [client.name] });
+  const lists = found
+    .filter((list) => list.scope === scope)
+    .map((list) => ({ ...list, servers: list.servers.filter(({ entry }) => entry?.enabled !== false) }));
+  const { skipped } = await planServers(context, workspace, workspace.configPath, lists, { project: true });
+  return skipped.filter(({ known }) => known === "configured").map(({ called }) => called);
 }
 
 export function printImportPlan(

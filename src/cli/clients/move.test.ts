@@ -153,12 +153,16 @@ test("doctor finds the servers that a connected client has twice, until they are
     const { checks } = JSON.parse((await run(["doctor", "--json"])).out) as { checks: readonly DoctorCheck[] };
     return checks.filter(({ about }) => about === "client");
   };
-  await run(["import", "cursor"], atTerminal("y\n"));
+  const { err: next } = await run(["import", "cursor"], atTerminal("y\n"));
   const imported = await findTwice();
-  await run(["connect", "cursor", "--yes"]);
+  const { err: note } = await run(["connect", "cursor", "--yes"]);
   const connected = await findTwice();
   await run(["connect", "cursor", "--move", "--yes"]);
 
+  expect(next).toContain("Next: `qm connect <client>`");
+  expect(note).toContain(
+    "Cursor now has GitHub, memory twice. To take them out of its own list: qm connect cursor --move",
+  );
   expect(imported).toEqual([]);
   expect(connected).toEqual([
     {
