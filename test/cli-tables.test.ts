@@ -91,6 +91,13 @@ test("keeps short facts whole beside long texts", async () => {
   expect(notes.join("\n")).toMatch(/ \d+s +\d+h /);
 });
 
+test("doctor does not warn of long names of a server, which the user cannot change", async () => {
+  const { checks } = JSON.parse((await qm(cwd, ["doctor", "--json"], { env })).out);
+
+  const [names] = checks.filter(({ about }: { about: string }) => about === "names");
+  expect(names).toMatchObject({ status: "ok", message: expect.stringContaining("names rewritten") });
+});
+
 test("shows cases in 80 columns", async () => {
   await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "chat"], { env });
   await qm(cwd, ["eval", "record", "chat", "--to", "case.json", "--id", CASE], { env });

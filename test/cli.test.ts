@@ -491,13 +491,6 @@ test("the help of the program lists each option once", async () => {
   expect(out.match(/--no-color/g)).toHaveLength(1);
 });
 
-test("doctor does not warn of names that the user cannot change", async () => {
-  const { checks } = JSON.parse((await qm(await createTestFolder(), ["doctor", "--json"])).out);
-
-  const [names] = checks.filter(({ about }: { about: string }) => about === "names");
-  expect(names).toMatchObject({ status: "ok", message: expect.stringMatching(/rewritten|unchanged/) });
-});
-
 test("init writes a valid file, and does not overwrite one", async () => {
   const cwd = await createTestFolder();
 
