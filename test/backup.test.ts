@@ -96,6 +96,16 @@ describe("qm restore", () => {
     expect(await listReads(join(cwd, STORE))).toEqual(["a.txt"]);
   }, 60_000);
 
+  test("checks the file before it asks", async () => {
+    const cwd = await testWorkspace();
+
+    const [missing, text] = [await qm(cwd, "restore", "gone.db"), await qm(cwd, "restore", "a.txt")];
+
+    expect(missing).toMatchObject({ code: 1, err: expect.stringContaining("qm: there is no backup gone.db") });
+    expect(text).toMatchObject({ code: 1, err: expect.stringContaining("qm: a.txt is not a backup") });
+    for (const { err } of [missing, text]) expect(err).toContain("Give a file that `qm backup` has written.");
+  });
+
   test.each([
     ["a text file", "not a SQLite database", (path: string) => writeFileSync(path, "text ".repeat(1_000))],
     ["the database of another program", "not a store", (path: string) => runSql(path, "create table t (v text)")],

@@ -75,7 +75,29 @@ describe("qm servers add", () => {
     const failed = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
 
     expect(failed).toMatchObject({ code: 1, err: expect.stringContaining("the disk is on fire") });
+    expect(failed.err).not.toContain("qm servers list");
     await expect(stat(join(cwd, "quartermaster.yaml"))).rejects.toThrow("ENOENT");
+  });
+
+  test("refuses a taken name before it asks", async () => {
+    const cwd = await createTestFolder({ "quartermaster.yaml": "servers: { odd: { command: node } }\n" });
+
+    const refused = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
+
+    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining("there is a server odd already") });
+    expect(refused.err).not.toContain("Install it?");
+  });
+
+  test("says of a command that fails that it was not saved", async () => {
+    const cwd = await createTestFolder();
+
+    const failed = await qm(cwd, ["servers", "add", "--name", "bad", "--", node, "/nope.js"], {
+      env,
+      ...atTerminal("y\n"),
+    });
+
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining("It was not saved.") });
+    expect(failed.err).not.toContain("qm servers list");
   });
 
   test("refuses a model without approval, and shows the command it would have run", async () => {

@@ -78,6 +78,26 @@ test("shows notes in 80 columns", async () => {
   expectWhole(await showTable(["notes", "show", handle, "--history"]), ["1 (now)"]);
 });
 
+test("keeps short facts whole beside long texts", async () => {
+  const note = JSON.stringify({ value: "words ".repeat(400), name: "a name of a note that is long" });
+  await qm(cwd, ["invoke", "infospace__create-note", note, "--session", "chat-of-this-long-afternoon"], { env });
+
+  const events = await showTable(["events", "--type", "call."]);
+  const notes = await showTable(["notes", "list", "--session", "chat-of-this-long-afternoon"]);
+
+  expect(events[0]).toMatch(/^\d{4}-\d\d-\d\d +session +actor +event +action +details$/);
+  expect(events.join("\n")).toMatch(/^\d\d:\d\d:\d\d +chat-of-this-long-afternoon\n? +default +call\.received /m);
+  expect(notes.join("\n")).toMatch(/text, 2\.4 kB/);
+  expect(notes.join("\n")).toMatch(/ \d+s +\d+h /);
+});
+
+test("doctor does not warn of long names of a server, which the user cannot change", async () => {
+  const { checks } = JSON.parse((await qm(cwd, ["doctor", "--json"], { env })).out);
+
+  const [names] = checks.filter(({ about }: { about: string }) => about === "names");
+  expect(names).toMatchObject({ status: "ok", message: expect.stringContaining("names rewritten") });
+});
+
 test("shows cases in 80 columns", async () => {
   await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "chat"], { env });
   await qm(cwd, ["eval", "record", "chat", "--to", "case.json", "--id", CASE], { env });

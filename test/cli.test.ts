@@ -475,6 +475,22 @@ describe("doctor", () => {
   });
 });
 
+test("explains that the tools of a server are not known yet", async () => {
+  const cwd = await createTestFolder({ "quartermaster.yaml": "servers: { every: { command: node } }\n" });
+
+  const { code, out } = await qm(cwd, ["explain", "mcp__every__get-sum"]);
+
+  expect(code).toBe(4);
+  expect(out).toContain("Not known yet: the tools of every. Run `qm servers start every`");
+  expect(out).not.toContain("does not exist");
+});
+
+test("the help of the program lists each option once", async () => {
+  const { out } = await qm(await createTestFolder(), ["--help"]);
+
+  expect(out.match(/--no-color/g)).toHaveLength(1);
+});
+
 test("init writes a valid file, and does not overwrite one", async () => {
   const cwd = await createTestFolder();
 
@@ -485,7 +501,7 @@ test("init writes a valid file, and does not overwrite one", async () => {
   const kept = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
   const forced = await qm(cwd, ["init", "--force"]);
 
-  expect(first.out).toContain("What next:");
+  expect(first.out).toMatch(/What next:.*qm import .*qm connect /s);
   expect(list.code).toBe(0);
   expect(second).toMatchObject({ code: 1, err: expect.stringContaining("--force") });
   expect(kept).toBe("{}");

@@ -108,19 +108,22 @@ describe("the built command", () => {
 });
 
 describe("qm tour --serve", () => {
-  test.each(["SIGINT", "SIGTERM"] as const)("serves its workspace until %s, and removes it", async (signal) => {
-    const tour = await startTour(["--serve"]);
-    const shown = await tour.readUntil(/Press Ctrl-C/);
-    const url = /^address: +(\S+)$/m.exec(shown)?.[1] ?? "";
-    const token = /^token: +(\S+)$/m.exec(shown)?.[1] ?? "";
+  test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "serves its workspace until %s, and removes it",
+    async (signal) => {
+      const tour = await startTour(["--serve"]);
+      const shown = await tour.readUntil(/Press Ctrl-C/);
+      const url = /^address: +(\S+)$/m.exec(shown)?.[1] ?? "";
+      const token = /^token: +(\S+)$/m.exec(shown)?.[1] ?? "";
 
-    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
-    await useTour(url, { Authorization: `Bearer ${token}` });
+      expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
+      await useTour(url, { Authorization: `Bearer ${token}` });
 
-    tour.child.kill(signal);
-    expect(await tour.ended).toEqual([0, null]);
-    expect(await readdir(tour.temporary)).toEqual([]);
-  });
+      tour.child.kill(signal);
+      expect(await tour.ended).toEqual([0, null]);
+      expect(await readdir(tour.temporary)).toEqual([]);
+    },
+  );
 
   test("under npm ends with its shell, which passes no signal on", async () => {
     const [home, temporary] = [await createTestFolder(), await createTestFolder()];
@@ -147,6 +150,22 @@ describe("qm tour --serve", () => {
     await useTour(url, headers);
 
     expect(runPrinted("--undo")).toMatchObject({ status: 0, stdout: expect.stringContaining("is disconnected") });
+    expect(await readdir(tour.home)).not.toContain(".claude.json");
+  });
+
+  test("prints a command that disconnects a client after the tour has ended", async () => {
+    const tour = await startTour(["--serve"]);
+    const command = /^ {2}(node .* connect .*)$/m.exec(await tour.readUntil(/Press Ctrl-C/))?.[1] ?? "";
+    const runPrinted = (line: string) => spawnSync("bash", ["-c", line], { env: tour.env, encoding: "utf8" });
+    const undo = /^To undo: (.*)$/m.exec(runPrinted(`${command} --yes`).stderr)?.[1] ?? "";
+    tour.child.kill("SIGINT");
+    await tour.ended;
+
+    expect(undo).toMatch(/^node .*qm\.js connect claude-code --name qm-tour --config .*quartermaster\.yaml --undo$/);
+    expect(runPrinted(`${undo} --yes`)).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("is disconnected"),
+    });
     expect(await readdir(tour.home)).not.toContain(".claude.json");
   });
 

@@ -345,15 +345,17 @@ describe("search by meaning", () => {
     expect(embedder.queries).toEqual([]);
   });
 
-  test("is mentioned in list_actions while it is missing, unless it is switched off", async () => {
+  test("is mentioned in list_actions only while an embedder is configured and does not work", async () => {
     const embedder = wordEmbedder();
     const unset = await counter();
     const givenUp = await counter({ search: { embedder: null } });
+    const unbuilt = await counter({ search: { embedder: wordEmbedder() } });
     const ready = await counter({ search: { embedder } });
     await ready.embeddings.build();
 
-    expect(unset.list().hint).toBe("Search goes by words only; an operator can see why.");
-    expect(unset.list({ offset: 1 })).not.toHaveProperty("hint");
+    expect(unbuilt.list().hint).toBe("Search goes by words only; an operator can see why.");
+    expect(unbuilt.list({ offset: 1 })).not.toHaveProperty("hint");
+    expect(unset.list()).not.toHaveProperty("hint");
     expect(givenUp.list()).not.toHaveProperty("hint");
     expect(ready.list()).not.toHaveProperty("hint");
   });

@@ -41,7 +41,7 @@ export interface Discovery {
   /** Drops hits that the view no longer has when the search ends. Rejects with `search_off` if disabled. */
   find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
   /**
-   * A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. Complete once
+   * A remark for `list_actions` if an embedder is configured and search by meaning does not work. Complete once
    * `embeddings.settled()` has resolved; before, vectors may be in the store that are not read yet.
    */
   hint(): string | undefined;
@@ -116,8 +116,8 @@ export async function openDiscovery(options: {
   }
 
   function hint(): string | undefined {
-    const isDisabled = settings.embedder === null || (chosen !== undefined && "off" in chosen);
-    if (!enabled || isDisabled || status().rows !== undefined) return undefined;
+    const isConfigured = chosen !== undefined && !("off" in chosen);
+    if (!enabled || !isConfigured || status().rows !== undefined) return undefined;
     return "Search goes by words only; an operator can see why.";
   }
 

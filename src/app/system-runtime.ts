@@ -23,6 +23,13 @@ export function readPackageInfo(): {
 const newId = () => toTimeOrderedId(randomUUID(), Date.now());
 export const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId };
 
+/** Aborts when the terminal is closed, which then no longer ends this process. */
+export function watchHangup(): AbortSignal {
+  const closed = new AbortController();
+  process.once("SIGHUP", () => closed.abort());
+  return closed.signal;
+}
+
 export const systemProcess: ProcessInfo & Pick<typeof process, "kill" | "ppid"> = {
   pid: process.pid,
   /** Another one once the parent has ended. */

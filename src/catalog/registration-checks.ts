@@ -1,7 +1,7 @@
 import { effects } from "../core/action.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
-import { clip, isLargerThan, isRecord } from "../core/json.ts";
+import { clip, isLargerThan, isRecord, omitUndefined } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import { normalForms } from "../core/normalize-arguments.ts";
@@ -10,7 +10,7 @@ import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isReservedName, isRespondName } from "./spelling.ts";
 
-export type RegistrationProblem = { readonly field: string; readonly value: string; readonly problem: string };
+export type RegistrationProblem = { readonly field: string; readonly value?: string; readonly problem: string };
 type RegistrationFields = Readonly<Record<string, unknown>>;
 type FieldCheck = (value: unknown, tool: RegistrationFields) => string | undefined;
 
@@ -45,7 +45,7 @@ export function findRegistrationProblems(tool: RegistrationFields): readonly Reg
     ...unknown.map((field) => ({ field, problem: `is no field of a registration${didYouMean(field, fields)}` })),
     ...fields.map((field) => ({ field, problem: checks[field]?.(tool[field], tool) })),
   ].flatMap(({ field, problem }) =>
-    problem === undefined ? [] : [{ field, value: formatFieldValue(tool[field]), problem }],
+    problem === undefined ? [] : [omitUndefined({ field, value: formatFieldValue(tool[field]), problem })],
   );
 }
 
@@ -87,7 +87,7 @@ function checkSchema(value: unknown, use: SchemaUse): string | undefined {
   if (!isStandardSchema(value) && !isRecord(value)) {
     return "is not a schema: give JSON Schema of an object, or a Standard Schema";
   }
-  return catchMessage(() => guardSchema(toJsonSchema(value), use));
+  return catchMessage(() => guardSchema(toJsonSchema(value), use))?.replace(/^it is /, "is ");
 }
 
 function checkApprovalRule(value: unknown): string | undefined {
@@ -157,8 +157,10 @@ function catchMessage(work: () => unknown): string | undefined {
   }
 }
 
-function formatFieldValue(value: unknown): string {
+/** Undefined for a schema of a library: its inner objects tell a developer nothing. */
+function formatFieldValue(value: unknown): string | undefined {
   if (value === undefined) return "nothing";
+  if (isStandardSchema(value) || (isRecord(value) && "_def" in value)) return undefined;
   if (typeof value === "function") return "a function";
   try {
     if (isLargerThan(value, { nodes: 100, depth: 10 })) return "something large";

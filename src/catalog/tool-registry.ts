@@ -154,7 +154,9 @@ function findClashes(tool: Record<string, unknown>, spellings: ReadonlyMap<strin
 
 function createRegistrationError(tool: unknown, problems: readonly RegistrationProblem[], site: string): QmError {
   const name = isRecord(tool) && typeof tool.name === "string" ? quoteName(tool.name) : "without a name";
-  const lines = problems.map(({ field, value, problem }) => `${field} (${value}) ${problem}`);
+  const lines = problems.map(
+    ({ field, value, problem }) => `${field}${value === undefined ? "" : ` (${value})`} ${problem}`,
+  );
   return new QmError("invalid_registration", `tool ${name}: ${lines.join("; ")} [registered at ${site}]`, {
     details: { tool: name, site, problems: problems.map((problem): JsonObject => ({ ...problem })) },
   });

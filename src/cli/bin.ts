@@ -46,6 +46,7 @@ async function run(): Promise<void> {
     nodeVersion: process.versions.node,
     platform: process.platform,
     execPath: process.execPath,
+    script: process.argv[1],
   });
   // Exit once the output is flushed or has failed, even if a handler that ignores its signal is still running.
   process.stdout.write("", () => setImmediate(exit));

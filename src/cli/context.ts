@@ -27,6 +27,8 @@ export interface Io {
   /** `process.platform` */
   readonly platform: string;
   readonly execPath: string;
+  /** The script that Node runs, `process.argv[1]`. */
+  readonly script?: string | undefined;
 }
 
 type CallerFlags = Readonly<{ actor?: string; session?: string; tenant?: string; user?: string }>;

@@ -23,9 +23,9 @@ export function printLaterEvents(out: CommandOutput, events: readonly StoredEven
   out.table(rows[0]?.map(() => "") ?? [], rows, { whole: listWholeColumns(out) });
 }
 
-/** The session, the event and the action. The call is a prefix anyway. */
+/** All but the call, which is a prefix anyway, the actor and the details. */
 function listWholeColumns(out: CommandOutput): readonly number[] {
-  return isWide(out) ? [1, 4, 5] : [1, 3, 4];
+  return isWide(out) ? [0, 1, 4, 5] : [0, 1, 3, 4];
 }
 
 function isWide({ width }: CommandOutput): boolean {

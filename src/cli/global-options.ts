@@ -44,8 +44,9 @@ function isUsed(command: Command, option: Option): boolean {
   return !CALLER.includes(name) || used.includes(name);
 }
 
-/** The global options in the help of a command. */
+/** The global options in the help of a command. The program itself lists them as its own. */
 export function listUsedOptions(program: Command, command: Command): Option[] {
+  if (command === program) return [];
   return program.options.filter((option) => isUsed(command, option));
 }
 

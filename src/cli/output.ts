@@ -201,6 +201,9 @@ function fitColumns(natural: readonly number[], width: number, whole: readonly n
   shrink(cut, 10);
   shrink(kept, 32);
   shrink([last], 12);
+  // Room for short facts, such as a time or a state.
+  shrink(cut, 8);
+  shrink(kept, 10);
   shrink(cut, 6);
   shrink(kept, 6);
   shrink([last], 1);

@@ -4,7 +4,7 @@ import { isRecord } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import { findNearest } from "../core/nearest.ts";
 import { formatKeyPath, type KeyPath, PROBLEM_LIMIT, type YamlDocument, type YamlProblem } from "../core/yaml.ts";
-import { listFileKeys } from "./file-keys.ts";
+import { listFileKeys, mayHoldSecret } from "./file-keys.ts";
 import { configSchema } from "./schema.ts";
 
 const LISTED_LIMIT = 20;
@@ -77,9 +77,9 @@ function getValue(root: unknown, path: KeyPath): unknown {
 }
 
 function describeValue(value: unknown, path: KeyPath): string {
-  // The text may be the secret itself.
-  const isSecret = path[0] === "secrets" || path.at(-1) === "api_key";
-  if (isSecret && typeof value === "string") return "this text is not allowed";
+  const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "bigint";
+  // The value may be the secret itself, also as a number.
+  if (isPlain && mayHoldSecret(configSchema, path)) return "this value is not allowed";
   return value === null ? "empty" : `${formatValue(value)} is not allowed`;
 }
 

@@ -5,8 +5,11 @@ import { findReferenceProblem, hasReferenceSyntax } from "./references.ts";
 /** Schemas whose key in the file is not the option's name in snake_case. */
 export const fileKeys = z.registry<{ readonly key: string }>();
 
-/** Text schemas that take references; all others refuse them. `isChecked`: the schema itself reports bad ones. */
-export const referenceTexts = z.registry<{ readonly isChecked: boolean }>();
+/**
+ * Text schemas that take references; all others refuse them. `isChecked`: the schema itself reports bad ones.
+ * `mayBeSecret`: messages must not repeat the value.
+ */
+export const referenceTexts = z.registry<{ readonly isChecked: boolean; readonly mayBeSecret?: boolean }>();
 const ISSUE_LIMIT = 100;
 type Path = readonly PropertyKey[];
 type ParsedFile<T> =
@@ -39,8 +42,20 @@ function toFileIssue(schema: z.ZodType, issue: z.core.$ZodIssue): z.core.$ZodIss
 
 /** The keys that the mapping at a path of the file may have. Empty where every name may stand. */
 export function listFileKeys(schema: z.ZodType, path: Path): readonly string[] {
+  return [...mapFileKeys(findSchemaAt(schema, path) ?? z.unknown()).keys()].map(String);
+}
+
+/** Whether messages must not repeat the value at a path of the file. A list of such values counts too. */
+export function mayHoldSecret(schema: z.ZodType, path: Path): boolean {
+  const at = findSchemaAt(schema, path);
+  const list = at && unwrap(at, []);
+  const item = list instanceof z.ZodArray ? (list.element as z.ZodType) : at;
+  return item !== undefined && referenceTexts.get(unwrap(item, ""))?.mayBeSecret === true;
+}
+
+function findSchemaAt(schema: z.ZodType, path: Path): z.ZodType | undefined {
   const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, mapFileKeys(at).get(key) ?? key);
-  return [...mapFileKeys(path.reduce<z.ZodType | undefined>(step, schema) ?? z.unknown()).keys()].map(String);
+  return path.reduce<z.ZodType | undefined>(step, schema);
 }
 
 export function listOptionKeys(schema: z.ZodType, path: Path): readonly string[] {

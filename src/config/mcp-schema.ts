@@ -160,5 +160,5 @@ function isHttpUrl(url: string): boolean {
 }
 
 function filledText() {
-  return z.string().register(referenceTexts, { isChecked: false });
+  return z.string().register(referenceTexts, { isChecked: false, mayBeSecret: true });
 }

@@ -206,7 +206,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["search: { embedder: { class: tiny } }", "expected light, standard, strong, local-mini"],
   [
     "search: { embedder: { api_key: hunter2 } }",
-    `search.embedder.api_key: this text is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
+    `search.embedder.api_key: this value is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
   ],
   ["surface: { token_budget: many }", 'surface.token_budget: "many" is not allowed; expected a whole number from 1 to'],
   [
@@ -227,7 +227,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ],
   [
     "secrets: [hunter2]",
-    `secrets[0]: this text is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
+    `secrets[0]: this value is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
   ],
   ["store: {}\nstore: {}", ":2:1 store: the key is repeated"],
   ["store: &a { path: x }", "store: anchors and aliases are not supported"],
@@ -235,6 +235,20 @@ const bad: readonly (readonly [text: string, message: string])[] = [
 ];
 
 describe("a bad configuration", () => {
+  test.each([
+    `gateway: { profiles: { b: { token: "12345678901234567890" } } }`,
+    "gateway: { profiles: { b: { token: 12345678901234567890 } } }",
+    "approvals: { approvers: { ann: { token: 12345678901234567890 } } }",
+    `servers: { a: { url: "https://a.example", oauth: { client_secret: "12345678901234567890" } } }`,
+    "secrets: 12345678901234567890",
+    `servers: { a: { url: "https://a.example", headers: { Authorization: "12345678901234567890 \${X" } } }`,
+  ])("names the key but not the secret of %j", (text) => {
+    const error = errorOf(text);
+
+    expect(error.message).toMatch(/:1:\d+ .*: this value is not allowed; /);
+    expect(error.message + JSON.stringify(error.details)).not.toContain("1234567890");
+  });
+
   test.each(bad)("%j", (text, message) => {
     const error = errorOf(text);
 

@@ -43,7 +43,7 @@ export function secretReference() {
   return z
     .string()
     .regex(/^\$\{(?:env|secret):[A-Za-z_][A-Za-z0-9_]*\}$/, `expected ${REFERENCE_FORMS}, not the secret itself`)
-    .register(referenceTexts, { isChecked: true });
+    .register(referenceTexts, { isChecked: true, mayBeSecret: true });
 }
 
 export function actionPattern() {

@@ -412,6 +412,7 @@ describe("actors", () => {
 describe("explain", () => {
   const known = {
     actions: [read, remove],
+    pending: [{ name: "every", prefix: "mcp__every__" }],
     get: (name: string) => [read, remove].find((action) => action.name === name),
   };
 
@@ -427,6 +428,7 @@ describe("explain", () => {
     });
     expect(explain(policy, known, "file__read", caller)).toMatchObject({ visible: true, decision: "allow" });
     expect(explain(policy, known, "file__raed", caller)).toMatchObject({ exists: false, nearest: "file__read" });
+    expect(explain(policy, known, "mcp__every__sum", caller)).toMatchObject({ exists: false, pending: "every" });
   });
 
   test("lists the objection of every layer", () => {

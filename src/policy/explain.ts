@@ -25,13 +25,19 @@ export interface Explanation {
   readonly justification?: string;
   /** Why its calls are not routed. */
   readonly bypassReason?: string;
+  /** The source that would have an unknown action, if it was never asked for its actions. */
+  readonly pending?: string;
   /** The existing name nearest to an unknown one. */
   readonly nearest?: string;
 }
 
 export function explain(
   policy: Policy,
-  known: { readonly actions: readonly Action[]; get(name: string): Action | undefined },
+  known: {
+    readonly actions: readonly Action[];
+    readonly pending: readonly { readonly name: string; readonly prefix: string }[];
+    get(name: string): Action | undefined;
+  },
   name: string,
   caller: Caller,
 ): Explanation {
@@ -40,7 +46,8 @@ export function explain(
   if (action === undefined) {
     const names = known.actions.map((each) => each.name);
     const unknown = { action: name, actor, exists: false, visible: false, decision: "unknown", layers: [] } as const;
-    return omitUndefined({ ...unknown, nearest: findNearest(name, names, 5) });
+    const pending = known.pending.find(({ prefix }) => name.startsWith(prefix))?.name;
+    return omitUndefined({ ...unknown, pending, nearest: findNearest(name, names, 5) });
   }
   const target = action.canonical && known.get(action.canonical.target);
   const question = { action, target, caller };

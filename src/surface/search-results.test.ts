@@ -4,6 +4,8 @@ import { z } from "zod";
 import { defineAction } from "../catalog/define-action.ts";
 import type { Action } from "../core/action.ts";
 import { estimateTokens, formatHits } from "./search-results.ts";
+import { listActionsTool } from "./universal/browse-actions.ts";
+import { searchActionsTool } from "./universal/search-actions.ts";
 
 const action = (entry: string, more: Partial<Parameters<typeof defineAction>[1]> = {}): Action =>
   defineAction("calendar", {
@@ -16,6 +18,13 @@ const action = (entry: string, more: Partial<Parameters<typeof defineAction>[1]>
   });
 
 const hit = (each: Action, score = 0.5) => ({ action: each, score });
+
+test.each([searchActionsTool, listActionsTool])("the limit of $name has no meaningless maximum", (tool) => {
+  const limit = { minimum: 1, description: expect.stringMatching(/at most/i) };
+
+  expect(tool.inputSchema.properties).toMatchObject({ limit });
+  expect(tool.inputSchema.properties).not.toHaveProperty("limit.maximum");
+});
 
 test("formats a hit as name, signature, score and first sentence", () => {
   const { text, items } = formatHits([hit(action("create_event"), 0.9371)]);

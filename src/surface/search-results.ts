@@ -7,7 +7,12 @@ import { type CatalogSearchResult, DEFAULT_HITS } from "../search/search.ts";
 import { formatSignature } from "./signature.ts";
 
 const HIGHEST_LIMIT = 20;
-export const searchLimitShape = z.int().min(1).describe(`Default ${DEFAULT_HITS}, at most ${HIGHEST_LIMIT}`).optional();
+/** No `maximum`, which for zod is the largest integer: a higher limit is accepted and lowered. */
+export const searchLimitShape = z
+  .int()
+  .min(1)
+  .meta({ description: `Default ${DEFAULT_HITS}, at most ${HIGHEST_LIMIT}`, maximum: undefined })
+  .optional();
 export const clampLimit = (limit: number | undefined) =>
   limit === undefined ? undefined : Math.min(limit, HIGHEST_LIMIT);
 

@@ -133,7 +133,10 @@ describe("qm connect --project", () => {
 
     const { code, err } = await run(["connect", client, "--project", "--yes"]);
 
-    expect([code, err]).toEqual([0, expect.stringContaining("needs `qm` on each machine")]);
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining("needs `qm` on each machine: npm install --save-dev quartermaster"),
+    ]);
     const written = await text(file);
     for (const word of ["npx", "--no", "qm", "mcp", "--config", path]) expect(written).toContain(JSON.stringify(word));
     for (const machine of [home, ownBin, "/opt/node"]) expect(written).not.toContain(machine);
@@ -240,6 +243,30 @@ describe("qm connect --http", () => {
 
     expect(err).toContain("supports no URL");
     expect(await text(".config/Claude/claude_desktop_config.json")).toContain('"--profile"');
+  });
+});
+
+describe("qm connect --undo without a configuration", () => {
+  const entry = (url: string, headers: object) => JSON.stringify({ mcpServers: { tour: { url, headers } } });
+  const undo = ["connect", "cursor", "--name", "tour", "--config", "gone.yaml", "--undo", "--yes"];
+
+  test("removes a local entry as qm writes it", async () => {
+    const { run, text } = await place({
+      [CURSOR]: entry("http://127.0.0.1:9876/mcp", { Authorization: "Bearer abc" }),
+    });
+
+    expect(await run(undo)).toMatchObject({ code: 0, out: expect.stringContaining("is disconnected") });
+    expect(await text(CURSOR)).not.toContain("tour");
+  });
+
+  test.each([
+    ["http://127.0.0.1:9876/mcp", {}],
+    ["http://127.0.0.1:9876/other", { Authorization: "Bearer abc" }],
+    ["https://tour.example:9876/mcp", { Authorization: "Bearer abc" }],
+  ])("keeps the entry %s with %j", async (url, headers) => {
+    const { run } = await place({ [CURSOR]: entry(url, headers) });
+
+    expect(await run(undo)).toMatchObject({ err: expect.stringContaining("is another server, not Quartermaster") });
   });
 });
 

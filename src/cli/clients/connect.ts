@@ -22,34 +22,42 @@ import { createUsageError } from "../exit-codes.ts";
 import {
   buildGatewayEntry,
   detectClientEnvironment,
+  formatUndoCommand,
   type GatewayEntry,
   getGatewayAddresses,
   ownBin,
 } from "./gateway-entry.ts";
+import { listDoubledServers } from "./import.ts";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 export async function createConnectRequest(
   context: Context,
   clientName: string,
-  { name, project }: ConnectOptions,
+  { name, project, undo }: ConnectOptions,
 ): Promise<ClientConnectRequest> {
   const client = getClientDefinition(clientName);
   if (!NAME.test(name))
     throw createUsageError(`${quoteName(name)} is not a valid server name`, "Use letters, digits, - and _.");
   const around = detectClientEnvironment(context.io);
   const own = await loadOwnAddresses(context);
-  return { client, scope: project ? "project" : "user", name, around, own };
+  const acceptsForm = undo === true && own.isAssumed;
+  return { client, scope: project ? "project" : "user", name, around, own, acceptsForm };
 }
 
 export async function runConnect(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
   const request = await createConnectRequest(context, clientName, options);
-  const { client } = request;
+  const { client, scope } = request;
   if (options.undo) return applyConnection(context, await planDisconnect(request), request, options);
-  const build = (workspace: Workspace) => buildGatewayEntry(context, workspace, client, options);
-  const made = await withWorkspace(context, "ledger", build);
+  const { made, doubled } = await withWorkspace(context, "ledger", async (workspace: Workspace) => ({
+    made: await buildGatewayEntry(context, workspace, client, options),
+    doubled: await listDoubledServers(context, workspace, client, scope),
+  }));
   if (options.print) return printEntry(context, request, made);
-  return applyConnection(context, [await planConnect(request, made.entry)], request, options, made);
+  await applyConnection(context, [await planConnect(request, made.entry)], request, options, made);
+  if (context.out.isJson || options.dryRun || doubled.length === 0) return;
+  const move = `qm connect ${client.name}${options.project ? " --project" : ""} --move`;
+  context.out.note(`${client.title} now has ${doubled.join(", ")} twice. To take them out of its own list: ${move}`);
 }
 
 export async function runClientsList(context: Context): Promise<void> {
@@ -86,10 +94,10 @@ export async function runClientsList(context: Context): Promise<void> {
   out.line("", out.dim("`qm connect <client>` connects one, `qm import` imports their servers."));
 }
 
-/** An invalid configuration must prevent neither the list nor an undo. */
+/** An invalid or missing configuration must prevent neither the list nor an undo: the default address is assumed. */
 async function loadOwnAddresses({ io, globals }: Context) {
   const loaded = await loadConfig(globals.config, { cwd: io.cwd }).catch(() => undefined);
-  return getGatewayAddresses(loaded?.config.gateway);
+  return { ...getGatewayAddresses(loaded?.config.gateway), isAssumed: loaded?.path === undefined };
 }
 
 async function printEntry({ out }: Context, request: ClientConnectRequest, made: GatewayEntry): Promise<void> {
@@ -105,10 +113,11 @@ async function applyConnection(
   context: Context,
   changes: readonly FileChange[],
   { client, name }: ClientConnectRequest,
-  { undo = false, dryRun = false, yes = false, project = false, absolute, http }: ConnectOptions,
+  options: ConnectOptions,
   made?: GatewayEntry,
 ) {
   const { out } = context;
+  const { undo = false, dryRun = false, yes = false, project = false, absolute, http } = options;
   const path = changes[0]?.path ?? "";
   const token = made?.token;
   const isSame = changes.every(({ before, after }) => before === after);
@@ -130,27 +139,17 @@ async function applyConnection(
   if (backup !== undefined) out.note(`Backup: ${backup}`);
   if (undo && restored.length > 0) out.note("The servers are still in quartermaster.yaml: `qm servers remove <name>`.");
   if (undo) return;
-  noteUndo(context, client.name, { project, name });
+  out.note(`To undo: ${formatUndoCommand(context, client, options)}`);
   if (project && http !== true)
     out.note(
       absolute
         ? "The entry has paths of this machine in it: do not commit it."
-        : "The entry needs `qm` on each machine.",
+        : "The entry needs `qm` on each machine: npm install --save-dev quartermaster, or npm install -g quartermaster",
     );
   if (token !== undefined) out.note("The file contains the token in plain text.");
   if (http && client.gateway.http !== undefined) out.note("Keep `qm serve` running: the client connects to it.");
   if (!http && (!project || absolute) && !existsSync(ownBin))
     out.note(`qm: warning: ${ownBin} does not exist yet: run npm run build`);
-}
-
-/** Prints the command that undoes a connection or a move. */
-export function noteUndo(
-  { out }: Context,
-  client: string,
-  { project, name }: Pick<ConnectOptions, "project" | "name">,
-): void {
-  const words = [client, ...(project ? ["--project"] : []), ...(name === "qm" ? [] : ["--name", name])];
-  out.note(`To undo: qm connect ${words.join(" ")} --undo`);
 }
 
 /** Shows the edits of our entry, and only the names of other entries, which may hold secrets. */

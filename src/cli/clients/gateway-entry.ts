@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
-import { isAbsolute, join, relative } from "node:path";
+import { isAbsolute, join, relative, resolve } from "node:path";
 import { findPackageFolder } from "../../app/system-runtime.ts";
 import { listVariables, SECRET_PREFIX } from "../../config/references.ts";
 import type { Config } from "../../config/schema.ts";
+import { quoteShellWord } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { getOwn } from "../../core/json.ts";
 import type { ClientEnvironment } from "../../mcp/clients/client-paths.ts";
@@ -99,6 +100,18 @@ function getOwnCommand(platform: string, execPath: string): readonly [string, ..
   if (!/[\\/]_npx[\\/]/.test(ownBin)) return [execPath, ownBin];
   const npx = ["npx", "-y", "quartermaster"] as const;
   return platform === "win32" ? ["cmd", "/c", ...npx] : npx;
+}
+
+/** The command line that undoes a connection, for the same entry and with `qm` called as it was called now. */
+export function formatUndoCommand({ io, globals }: Context, client: ClientDefinition, options: ConnectOptions): string {
+  const { script = "qm" } = io;
+  const isInstalled = !script.endsWith("qm.js") || /[\\/]node_modules[\\/]quartermaster[\\/]/.test(script);
+  const isTemporary = /[\\/]_npx[\\/]/.test(script);
+  const program = isTemporary ? ["npx", "-y", "quartermaster"] : isInstalled ? ["qm"] : ["node", script];
+  const scope = options.project ? ["--project"] : [];
+  const name = options.name === "qm" ? [] : ["--name", options.name];
+  const config = globals.config === undefined ? [] : ["--config", resolve(io.cwd, globals.config)];
+  return [...program, "connect", client.name, ...scope, ...name, ...config, "--undo"].map(quoteShellWord).join(" ");
 }
 
 /** Refers to a variable if the client supports variables and the token is in one. Otherwise holds the plain token. */

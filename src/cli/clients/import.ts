@@ -18,10 +18,11 @@ import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { createSecretNameMatcher } from "../../ledger/secret-names.ts";
 import { findSecretSpans } from "../../ledger/secret-text.ts";
-import { getClientDefinition } from "../../mcp/clients/clients.ts";
+import { type ClientDefinition, type ClientScope, getClientDefinition } from "../../mcp/clients/clients.ts";
 import { normalizeServerName } from "../../mcp/clients/extract-secrets.ts";
 import { type ImportPlan, type PlannedServer, planImport } from "../../mcp/clients/plan-import.ts";
 import { type ClientServerList, readClients } from "../../mcp/clients/read-clients.ts";
+import type { LearnedServer } from "../../mcp/provider/learn-servers.ts";
 import type { SecretStore } from "../../mcp/secret-store.ts";
 import { parseServerSpec } from "../../workspace/config-mapping.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -52,8 +53,7 @@ export async function runImport(context: Context, clients: Names, options: Impor
     else if (isWritten) out.note(toVisibleJson(maskPlannedServers(plan), 2));
     if (isWritten) {
       const person = await identifyApprover(context, workspace);
-      const starting = plan.servers.length === 1 ? "it once to read its" : "each once to read their";
-      const question = `Add ${amount}${isStarted ? `, and start ${starting} tools` : ""}?`;
+      const question = `Add ${amount}${isStarted ? `, ${describeStarting(plan.servers)}` : ""}?`;
       await requireApproval(context, person, { question, done: "imported", yes: options.yes });
     }
     const backup = isWritten ? await writeServers(path, plan.servers, workspace.secrets) : undefined;
@@ -75,17 +75,27 @@ export async function runImport(context: Context, clients: Names, options: Impor
         ...omitUndefined({ backup, asked }),
       });
     if (!isWritten) return out.line(out.dim(options.dryRun ? "Nothing was changed." : "There is nothing to add."));
-    showAskedServers(context, asked ?? []);
-    const failed = asked?.filter(({ problem }) => problem !== undefined).map(({ name }) => name) ?? [];
-    if (failed.length > 0)
-      out.line(`Not asked yet: ${failed.join(", ")}. Try again: qm servers start ${failed.join(" ")}`);
+    showImported(context, asked ?? []);
+    out.note("Next: `qm connect <client>` lets a client use them; with --move it leaves its own list of servers.");
   });
+}
+
+/** The part of a question that says what `askImported` will do. */
+export function describeStarting({ length }: readonly PlannedServer[]): string {
+  return `and start ${length === 1 ? "it once to read its" : "each once to read their"} tools`;
+}
+
+export function showImported(context: Context, asked: readonly LearnedServer[]): void {
+  showAskedServers(context, asked);
+  const failed = asked.filter(({ problem }) => problem !== undefined).map(({ name }) => name);
+  if (failed.length > 0)
+    context.out.line(`Not asked yet: ${failed.join(", ")}. Try again: qm servers start ${failed.join(" ")}`);
 }
 
 const ASK_LIMIT_MS = 120_000;
 
 /** Reads the tools of the imported servers. One that cannot be asked is reported, and the import stays done. */
-async function askImported(context: Context, path: string, imported: readonly PlannedServer[]) {
+export async function askImported(context: Context, path: string, imported: readonly PlannedServer[]) {
   const { io, end } = context;
   const agreed = new Map(
     imported.map(({ name, entry }) => [name, parseServerSpec(name, { ...entry }, dirname(path)).launch]),
@@ -135,6 +145,22 @@ export function planServers(
       return issue && `not valid in the configuration: ${[...issue.path.map(String), issue.message].join(": ")}`;
     },
   });
+}
+
+/** The servers in a client's own list that are also configured here: a connected client has their tools twice. */
+export async function listDoubledServers(
+  context: Pick<Context, "io">,
+  workspace: Workspace,
+  client: ClientDefinition,
+  scope: ClientScope,
+): Promise<Names> {
+  if (workspace.configPath === undefined) return [];
+  const { found } = await readClients({ ...detectClientEnvironment(context.io), only: [client.name] });
+  const lists = found
+    .filter((list) => list.scope === scope)
+    .map((list) => ({ ...list, servers: list.servers.filter(({ entry }) => entry?.enabled !== false) }));
+  const { skipped } = await planServers(context, workspace, workspace.configPath, lists, { project: true });
+  return skipped.filter(({ known }) => known === "configured").map(({ called }) => called);
 }
 
 export function printImportPlan(

@@ -59,6 +59,33 @@ describe("qm connect --move", () => {
     for (const { out, err } of [moved, undone]) expect(out + err).not.toContain(TOKEN);
   });
 
+  test("starts the moved servers once, and stays done when one of them fails", async () => {
+    const memory = join(import.meta.dirname, "../../../node_modules/@modelcontextprotocol/server-memory/dist/index.js");
+    const servers = {
+      memory: { command: process.execPath, args: [memory] },
+      broken: { command: process.execPath, args: ["-e", "process.exit(3)"] },
+    };
+    const { run, text } = await place({ [CURSOR]: JSON.stringify({ mcpServers: servers }) });
+
+    const moved = await run(["connect", "cursor", "--move", "--no-color"], atTerminal("y\n"));
+
+    expect([moved.code, moved.err]).toEqual([0, expect.stringContaining(", and start each once to read their tools?")]);
+    expect(moved.out).toMatch(/memory: works, \d+ tools/);
+    expect(moved.out).toMatch(/broken: .*\n.*qm servers logs broken/);
+    expect(moved.out).toContain("Not asked yet: broken. Try again: qm servers start broken");
+    expect(Object.keys(JSON.parse(await text(CURSOR)).mcpServers)).toEqual(["qm"]);
+    expect((await run(["search", "knowledge graph"])).out).toContain("mcp__memory__");
+  });
+
+  test("starts no server with --no-start", async () => {
+    const { run } = await place();
+
+    const moved = await run(["connect", "cursor", "--move", "--no-start"], atTerminal("y\n"));
+
+    expect(moved).toMatchObject({ code: 0, err: expect.stringContaining("Write these changes? [y/N]") });
+    expect(moved.out + moved.err).not.toMatch(/Not asked yet|servers asked/);
+  });
+
   test("needs a person for new servers, and shows the plan without a change", async () => {
     const { run, text, servers } = await place();
 
@@ -126,12 +153,16 @@ test("doctor finds the servers that a connected client has twice, until they are
     const { checks } = JSON.parse((await run(["doctor", "--json"])).out) as { checks: readonly DoctorCheck[] };
     return checks.filter(({ about }) => about === "client");
   };
-  await run(["import", "cursor"], atTerminal("y\n"));
+  const { err: next } = await run(["import", "cursor"], atTerminal("y\n"));
   const imported = await findTwice();
-  await run(["connect", "cursor", "--yes"]);
+  const { err: note } = await run(["connect", "cursor", "--yes"]);
   const connected = await findTwice();
   await run(["connect", "cursor", "--move", "--yes"]);
 
+  expect(next).toContain("Next: `qm connect <client>`");
+  expect(note).toContain(
+    "Cursor now has GitHub, memory twice. To take them out of its own list: qm connect cursor --move",
+  );
   expect(imported).toEqual([]);
   expect(connected).toEqual([
     {

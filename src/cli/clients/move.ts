@@ -2,14 +2,23 @@ import { formatCount, toVisibleJson } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { listClientConnections } from "../../mcp/clients/connect.ts";
 import { planMove } from "../../mcp/clients/move.ts";
+import type { PlannedServer } from "../../mcp/clients/plan-import.ts";
 import { readClients } from "../../mcp/clients/read-clients.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { identifyApprover, requireApproval, requireYes } from "../approver.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
 import { type Context, withWorkspace } from "../context.ts";
-import { applyFileChanges, createConnectRequest, maskEntry, noteUndo, printFileChanges } from "./connect.ts";
-import { buildGatewayEntry, requireConfigPath } from "./gateway-entry.ts";
-import { maskPlannedServers, planServers, printImportPlan, writeServers } from "./import.ts";
+import { applyFileChanges, createConnectRequest, maskEntry, printFileChanges } from "./connect.ts";
+import { buildGatewayEntry, formatUndoCommand, requireConfigPath } from "./gateway-entry.ts";
+import {
+  askImported,
+  describeStarting,
+  maskPlannedServers,
+  planServers,
+  printImportPlan,
+  showImported,
+  writeServers,
+} from "./import.ts";
 
 /** `qm connect <client> --move`: imports the client's servers, and replaces them by Quartermaster in its files. */
 export async function runMove(context: Context, clientName: string, options: ConnectOptions): Promise<void> {
@@ -29,15 +38,17 @@ export async function runMove(context: Context, clientName: string, options: Con
     const moved = changes.flatMap((change) => change.moved ?? []);
     const isSame = changes.every(({ before, after }) => before === after);
     const isWritten = !isSame && options.dryRun !== true;
+    const isStarted = isWritten && plan.servers.length > 0 && options.start !== false;
     if (!out.isJson) printImportPlan(context, config, plan, found, [client.name]);
     else if (isWritten && plan.servers.length > 0) out.note(toVisibleJson(maskPlannedServers(plan), 2));
     printFileChanges(context, changes, { token: made?.token });
-    if (isWritten) await requireAgreement(context, workspace, plan.servers.length, options);
+    if (isWritten) await requireAgreement(context, workspace, plan.servers, options);
     // First the configuration: a server that is listed twice does less harm than one that is lost.
     if (isWritten && plan.servers.length > 0) await writeServers(config, plan.servers, workspace.secrets);
     const backups = isWritten ? await applyFileChanges(changes) : [];
+    const ask = async () => (isStarted ? await askImported(context, config, plan.servers) : undefined);
     if (out.isJson) {
-      const extras = omitUndefined({ entry: made === undefined ? undefined : maskEntry(made) });
+      const extras = omitUndefined({ entry: made === undefined ? undefined : maskEntry(made), asked: await ask() });
       const [servers, skipped] = [maskPlannedServers(plan), plan.skipped.filter(({ known }) => known === undefined)];
       const answer = { client: client.name, name, config, moved, servers, skipped, changed: !isSame };
       return out.json({ ...answer, written: isWritten, backups, ...extras });
@@ -46,13 +57,20 @@ export async function runMove(context: Context, clientName: string, options: Con
     if (!isWritten) return out.line(out.dim("Nothing was changed."));
     out.line(`Moved ${formatCount(moved.length, "server")} of ${client.title}. ${client.restartHint}`);
     for (const backup of backups) out.note(`Backup, with any secrets that were in the file: ${backup}`);
-    noteUndo(context, client.name, options);
+    out.note(`To undo: ${formatUndoCommand(context, client, options)}`);
+    showImported(context, (await ask()) ?? []);
   });
 }
 
 /** A new server runs a command here, so a person must approve it, as for an import. */
-async function requireAgreement(context: Context, workspace: Workspace, added: number, { yes }: ConnectOptions) {
-  const asked = { question: "Write these changes?", done: "changed", yes };
-  if (added === 0) return requireYes(context, asked);
+async function requireAgreement(
+  context: Context,
+  workspace: Workspace,
+  added: readonly PlannedServer[],
+  { yes, start = true }: ConnectOptions,
+) {
+  const starting = start && added.length > 0 ? `, ${describeStarting(added)}` : "";
+  const asked = { question: `Write these changes${starting}?`, done: "changed", yes };
+  if (added.length === 0) return requireYes(context, asked);
   await requireApproval(context, await identifyApprover(context, workspace), asked);
 }

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { formatCount } from "../../core/display-text.ts";
@@ -58,17 +59,36 @@ async function runBackup(context: Context, name: string, { force = false }: { re
 
 async function runRestore(context: Context, name: string, { yes }: { readonly yes?: boolean }): Promise<void> {
   const { out, io } = context;
+  const file = resolve(io.cwd, name);
+  await requireBackup(file, name);
   const storePath = await findStorePath(context);
   const question = `Replace the store ${storePath} by ${name}?`;
   await requireYes(context, { question, done: "restored", yes });
   const { restoreStore } = await import("../../workspace/backup.ts");
-  const file = resolve(io.cwd, name);
   const restored = await withProgress(context, (onProgress) => restoreStore({ storePath, file, onProgress }));
   if (out.isJson) return out.json({ ok: true, file, store: storePath, ...restored });
   const { expired, kept } = restored;
   out.line(`Restored ${storePath} from ${name}: ${formatSize(restored)}.`);
   if (expired > 0) out.line(`${formatCount(expired, "approved call")} expired. Ask again for those that have not run.`);
   if (kept !== undefined) out.line(`The former store is ${kept}. Remove it when you no longer need it.`);
+}
+
+const SQLITE_HEADER = "SQLite format 3\0";
+
+/** Checked before the question, so that no person agrees to a restore that cannot be done. */
+async function requireBackup(file: string, name: string): Promise<void> {
+  const hint = "Give a file that `qm backup` has written.";
+  if (!existsSync(file)) throw new QmError("not_found", `there is no backup ${name}`, { hint });
+  const start = Buffer.alloc(SQLITE_HEADER.length);
+  const isRead = await readStart(file, start).catch(() => false);
+  if (!isRead || start.toString("latin1") !== SQLITE_HEADER)
+    throw new QmError("store_failed", `${name} is not a backup: it is not a SQLite database`, { hint });
+}
+
+async function readStart(file: string, into: Buffer): Promise<boolean> {
+  const opened = await open(file, "r");
+  const { bytesRead } = await opened.read(into).finally(() => opened.close());
+  return bytesRead === into.length;
 }
 
 const formatSize = ({ events, sessions, bytes }: { events: number; sessions: number; bytes: number }): string =>

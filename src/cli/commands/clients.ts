@@ -28,7 +28,7 @@ export function addImportCommand(program: Command, context: Context): void {
     });
 }
 
-type ConnectFlag = "http" | "project" | "absolute" | "move" | "undo" | "print" | "dryRun" | "yes";
+type ConnectFlag = "http" | "project" | "absolute" | "move" | "undo" | "print" | "dryRun" | "yes" | "start";
 export type ConnectOptions = Readonly<{ name: string; profile?: string } & { [Flag in ConnectFlag]?: boolean }>;
 
 export function addConnectCommand(program: Command, context: Context): void {
@@ -44,6 +44,7 @@ export function addConnectCommand(program: Command, context: Context): void {
     .option("--project", "write the file of this project instead of the user's own, without paths of this machine")
     .option("--absolute", "with --project: write absolute paths of this machine")
     .option("--move", "also move the client's own servers behind Quartermaster, as `qm import` would import them")
+    .option("--no-start", "with --move: start no server: its tools become known when it is first used")
     .option("--name <name>", "the name of the entry", "qm")
     .option("--undo", "remove the entry again, and put moved servers back")
     .option("--print", "only print the entry")

@@ -7,7 +7,7 @@ import type { ActionDescription } from "../../surface/universal/browse-actions.t
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
-import type { CommandOutput } from "../output.ts";
+import { type CommandOutput, formatPendingServers } from "../output.ts";
 import { safeJson } from "../terminal-text.ts";
 
 export function addDescribeCommand(program: Command, context: Context): void {
@@ -114,8 +114,12 @@ function formatType(schema: unknown): string {
 }
 
 function showExplanation(out: CommandOutput, explanation: Explanation, configPath: string | undefined): void {
-  const { exists, nearest, layers, because } = explanation;
+  const { exists, pending, nearest, layers, because } = explanation;
   const action = toOneLine(explanation.action);
+  if (pending !== undefined) {
+    out.line(`${out.bold(action)} cannot be explained yet.`, formatPendingServers([pending]));
+    return;
+  }
   if (!exists) {
     out.line(`${out.bold(action)} does not exist for any caller.`);
     out.line(nearest === undefined ? "`qm list` shows the names." : `Did you mean ${toOneLine(nearest)}?`);

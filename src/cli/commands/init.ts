@@ -52,6 +52,8 @@ File actions: ${FILE_ACCESS[files]}.
 What next:
   1. Open it and set who may do what; every line is explained.
   2. qm doctor${option}   checks it
-  3. qm list${option}     lists the actions it provides`,
+  3. qm list${option}     lists the actions it provides
+  4. qm import${option}   imports the MCP servers of your clients
+  5. qm connect${option}  lists the clients; \`qm connect <client>\` lets one use all of it`,
   );
 }

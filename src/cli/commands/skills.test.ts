@@ -70,7 +70,7 @@ describe("qm skills", () => {
     expect(clean).toMatchObject({ code: 0, out: "1 skill, no findings.\n" });
   });
 
-  test("creates a skill without findings, and overwrites nothing", async () => {
+  test("creates a skill whose only finding is its placeholder, and overwrites nothing", async () => {
     const folder = await createSkills({});
 
     const created = await qm(folder, ["skills", "new", "release-notes"]);
@@ -79,7 +79,8 @@ describe("qm skills", () => {
 
     expect(created.code).toBe(0);
     expect(await readFile(join(folder, "skills/release-notes/SKILL.md"), "utf8")).toContain("name: release-notes");
-    expect(linted.out).toBe("1 skill, no findings.\n");
+    expect(linted.out).toContain('SKILL.md:3 warning description: still ends with the placeholder "Use when …"');
+    expect(linted.out).toContain("1 skill, 1 finding: description 1.");
     expect(again).toMatchObject({ code: 1, err: expect.stringContaining("nothing was changed") });
   });
 

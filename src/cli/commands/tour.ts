@@ -62,8 +62,11 @@ export function addTourCommand(program: Command, context: Context): void {
     .action((options: TourOptions) => runTour(context, options));
 }
 
-async function runTour(context: Context, { keep = false, serve = false, once = false }: TourOptions): Promise<void> {
-  const { io, out } = context;
+async function runTour(caller: Context, { keep = false, serve = false, once = false }: TourOptions): Promise<void> {
+  const { out } = caller;
+  const { watchHangup } = await import("../../app/system-runtime.ts");
+  const io = { ...caller.io, signal: AbortSignal.any([caller.io.signal, watchHangup()]) };
+  const context = { ...caller, io };
   const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-tour-")));
   try {
     await writeFile(join(folder, CONFIG_FILE), tourConfig);
@@ -103,7 +106,7 @@ async function serveTour(context: Context, folder: string, answer: object): Prom
       if (out.isJson) return out.json({ ...answer, url, token, connect });
       out.line("", out.bold("10. The gateway runs, for any MCP client"));
       out.line(`address:  ${url}`, `token:    ${token}`, "", "To connect Claude Code, run this in another terminal:");
-      out.line(`  ${connect}`, "Before the tour ends, the same command with --undo disconnects it.");
+      out.line(`  ${connect}`, "The same command with --undo disconnects it, also after the tour.");
       out.line("", "Press Ctrl-C to stop the gateway and remove its folder.");
     }),
   );

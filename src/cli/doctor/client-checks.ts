@@ -1,9 +1,8 @@
 import { clients } from "../../mcp/clients/clients.ts";
 import { listClientConnections } from "../../mcp/clients/connect.ts";
-import { type ClientServerList, readClients } from "../../mcp/clients/read-clients.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { detectClientEnvironment, getGatewayAddresses, getHome } from "../clients/gateway-entry.ts";
-import { planServers } from "../clients/import.ts";
+import { listDoubledServers } from "../clients/import.ts";
 import type { Io } from "../context.ts";
 import { type DoctorCheck, warn } from "./environment-checks.ts";
 
@@ -16,14 +15,11 @@ export async function checkClients(io: Io, workspace: Workspace): Promise<readon
   const checks: DoctorCheck[] = [];
   for (const client of clients) {
     if ((await listClientConnections(client, around, own)).length === 0) continue;
-    const { found } = await readClients({ ...around, only: [client.name] });
     for (const [scope, option] of [
       ["user", ""],
       ["project", " --project"],
     ] as const) {
-      const lists = found.filter((list) => list.scope === scope).map(omitDisabled);
-      const { skipped } = await planServers({ io }, workspace, configPath, lists, { project: true });
-      const names = skipped.filter(({ known }) => known === "configured").map(({ called }) => called);
+      const names = await listDoubledServers({ io }, workspace, client, scope);
       if (names.length === 0) continue;
       const message = `${client.title} has ${names.join(", ")} twice: itself and through Quartermaster`;
       checks.push(warn("client", message, `Run \`qm connect ${client.name}${option} --move\`.`));
@@ -31,8 +27,3 @@ export async function checkClients(io: Io, workspace: Workspace): Promise<readon
   }
   return checks;
 }
-
-const omitDisabled = (list: ClientServerList): ClientServerList => ({
-  ...list,
-  servers: list.servers.filter(({ entry }) => entry?.enabled !== false),
-});

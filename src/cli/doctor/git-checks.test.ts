@@ -38,7 +38,7 @@ test("warns of secrets that git would commit, until they are ignored", async () 
       about: "git",
       status: "warn",
       message: "git would commit .quartermaster/secrets.json",
-      todo: "Add them to .gitignore.",
+      todo: "Add it to .gitignore.",
     },
   ]);
   expect((await checkGit(cwd)).found).toEqual([]);

@@ -26,13 +26,19 @@ export async function checkGit(
   const [committed, uncommitted] = [listPaths("tracked"), listPaths("untracked")];
   const literals = configPath === undefined ? [] : await findLiteralSecrets(config.servers);
   const isShared = literals.length > 0 && (await readGitState(configPath ?? "", env)) !== undefined;
-  const remove = `Run \`git rm --cached ${committed.join(" ")}\`, add them to .gitignore, and replace the secrets.`;
+  const remove = `Run \`git rm --cached ${committed.join(" ")}\`, add ${committed.length === 1 ? "it" : "them"} to .gitignore, and replace the secrets.`;
   const store = `Store them with \`qm secrets set NAME\` and refer to them as \${secret:NAME}.`;
   return [
     ...(committed.length === 0 ? [] : [fail("git", `git has ${committed.join(", ")}`, remove)]),
     ...(uncommitted.length === 0
       ? []
-      : [warn("git", `git would commit ${uncommitted.join(", ")}`, "Add them to .gitignore.")]),
+      : [
+          warn(
+            "git",
+            `git would commit ${uncommitted.join(", ")}`,
+            `Add ${uncommitted.length === 1 ? "it" : "them"} to .gitignore.`,
+          ),
+        ]),
     ...(isShared ? [warn("git", `git would commit the secrets in ${literals.join(", ")}`, store)] : []),
   ];
 }

@@ -149,13 +149,12 @@ function listKnownRoles({ config }: Workspace): ReadonlySet<string> {
   return new Set(["viewer", ...listAllRoles(settings), ...used.flatMap((level) => listLevelRoles(settings, level))]);
 }
 
-/** Names that model providers do not accept are sent rewritten, which models read less well. */
+/** Names that model providers do not accept are sent rewritten. They come from servers, so this is only a fact. */
 function checkWireNames({ quartermaster }: Workspace): DoctorCheck {
   const names = quartermaster.inventory().map(({ name }) => name);
   const rewritten = names.filter((name) => toWireName(name) !== name);
   if (rewritten.length === 0) return ok("names", "models get every name unchanged");
-  const message = `models get ${rewritten.length} of ${names.length} names rewritten, for example ${rewritten[0]}`;
-  return warn("names", message, "Rename your own actions to at most 64 letters, digits, _ and -.");
+  return ok("names", `models get ${rewritten.length} of ${names.length} names rewritten, for example ${rewritten[0]}`);
 }
 
 async function checkSearch({ quartermaster, config }: Workspace): Promise<DoctorCheck> {

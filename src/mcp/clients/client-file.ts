@@ -10,7 +10,7 @@ import type { ClientEnvironment } from "./client-paths.ts";
 import type { ClientDefinition, ClientFile, ClientScope } from "./clients.ts";
 import { type EntryLocation, findEntry, type TextEdit } from "./edit-entry.ts";
 import { isOwnServer, type OwnAddresses, readClientFile } from "./read-clients.ts";
-import { readServerEntry } from "./server-entry.ts";
+import { readServerEntry, type ServerEntry } from "./server-entry.ts";
 
 /** A planned change of a client's file. */
 export interface FileChange {
@@ -36,6 +36,8 @@ export interface ClientConnectRequest {
   readonly name: string;
   readonly around: ClientEnvironment;
   readonly own: OwnAddresses;
+  /** Whether a local URL with a token counts as ours: the configuration that has its port is gone. */
+  readonly acceptsForm?: boolean;
 }
 
 type FileRequest = Pick<ClientConnectRequest, "client" | "scope" | "around">;
@@ -93,19 +95,32 @@ export function requireFreeName(text: string, place: EntryLocation, request: Cli
 }
 
 export function requireOurs(text: string, place: EntryLocation, request: ClientConnectRequest, hint: string): void {
-  const { client, around, own } = request;
+  const { client, around, own, acceptsForm = false } = request;
   const entry = findEntry(text, place);
   if (entry === undefined || isOurs(entry, client, around, own)) return;
+  if (acceptsForm && hasGatewayForm(readEntry(entry, client, around))) return;
   const name = `${quoteName(place.name)} of ${client.title}`;
   throw new QmError("conflict", `${name} is another server, not Quartermaster`, { hint });
 }
 
-export function isOurs(entry: unknown, client: ClientDefinition, { home, cwd }: ClientEnvironment, own: OwnAddresses) {
-  if (!isRecord(entry)) return false;
+export function isOurs(entry: unknown, client: ClientDefinition, around: ClientEnvironment, own: OwnAddresses) {
+  const read = readEntry(entry, client, around);
+  return read !== undefined && isOwnServer(read, own);
+}
+
+function readEntry(entry: unknown, client: ClientDefinition, { home, cwd }: ClientEnvironment) {
+  if (!isRecord(entry)) return undefined;
   const quiet = () => {};
   const filling = { forms: [], home, folder: cwd, server: "", inputs: new Map(), note: quiet, reject: quiet };
-  const read = readServerEntry(entry, { words: client.entryKeys, isOff: false, filling });
-  return read !== undefined && isOwnServer(read, own);
+  return readServerEntry(entry, { words: client.entryKeys, isOff: false, filling });
+}
+
+/** Whether an entry is what `qm connect --http` writes, on any port of this machine. */
+function hasGatewayForm(entry: ServerEntry | undefined): boolean {
+  const { url = "", headers = {} } = entry ?? {};
+  const isTokenOnly =
+    Object.keys(headers).join() === "Authorization" && /^Bearer \S+$/.test(headers.Authorization ?? "");
+  return isTokenOnly && /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/mcp$/.test(url);
 }
 
 /** The newest 20 backups of a file, newest first. A move has a label of its own, because undoing it restores entries. */

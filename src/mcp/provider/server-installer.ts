@@ -31,6 +31,8 @@ export interface ServerInstaller {
   readonly registry: Pick<ServerRegistry, "search">;
   /** Describes exactly what an installation would do. Changes nothing. */
   plan(request: InstallPlanRequest, signal?: AbortSignal): Promise<InstallPlan>;
+  /** Throws `conflict` if a server has this name, also one that the caller may not see. */
+  requireFreeName(name: string): void;
   /** Starts the server once, and saves it if it works or needs a login. Throws `server_failed`, `conflict`. */
   install(plan: InstallPlan, by: string, signal?: AbortSignal): Promise<InstalledServer>;
   /** Removes a server, also a disabled one. Throws `not_found`. */
@@ -70,22 +72,25 @@ export interface ServerInstallerOptions {
 export function createServerInstaller(options: ServerInstallerOptions): ServerInstaller {
   const { hub, manifests, registry, plans, unpack, writer, secrets, problems, specs, configure, note } = options;
 
+  const requireFreeName = (name: string): void => {
+    if (!specs().some((spec) => spec.name === name)) return;
+    throw new QmError("conflict", `there is a server ${name} already`, { hint: "Choose another name for it." });
+  };
+
   return {
     specs,
     registry,
+    requireFreeName,
     // A plan does not say whether the name is taken: it may be shown to callers who may not see the server.
     plan: plans,
     async install(plan, by, signal) {
       const { name, command, version, source } = plan;
-      if (specs().some((spec) => spec.name === name)) {
-        const hint = "Choose another name for it.";
-        throw new QmError("conflict", `there is a server ${name} already`, { hint });
-      }
+      requireFreeName(name);
       const entry = toConfigEntry(plan);
       const spec = writer.parseEntry(name, entry);
       if (plan.files !== undefined) await unpack(plan.files, signal);
       const offer = await hub.probe(spec, signal).catch((thrown: unknown) => {
-        if (!(thrown instanceof QmError && thrown.code === "needs_login")) throw thrown;
+        if (!(thrown instanceof QmError && thrown.code === "needs_login")) throw toUnsavedError(thrown);
       });
       signal?.throwIfAborted();
       let isLearned = false;
@@ -140,6 +145,13 @@ export function createServerInstaller(options: ServerInstallerOptions): ServerIn
       return { server, secrets: cleared };
     },
   };
+}
+
+/** A hint to list the servers would not help: this one is not among them. */
+function toUnsavedError(thrown: unknown): unknown {
+  if (!(thrown instanceof QmError) || thrown.hintTemplate?.includes("{qm servers list}") !== true) return thrown;
+  const hint = "It was not saved. Check its command or URL, then add it again.";
+  return new QmError(thrown.code, thrown.message, { hint, details: thrown.details, cause: thrown });
 }
 
 function partialRemovalError(server: string, cause: unknown): QmError {

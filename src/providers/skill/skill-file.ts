@@ -162,6 +162,9 @@ function checkName(value: unknown, folder: string, report: Report): string | und
   return name;
 }
 
+/** How the description of a new skill ends, until its author completes it. */
+const SKILL_PLACEHOLDER = "Use when …";
+
 function checkDescription(value: unknown, report: Report): string | undefined {
   const description = typeof value === "string" ? joinLines(value) : "";
   if (description === "") {
@@ -170,6 +173,8 @@ function checkDescription(value: unknown, report: Report): string | undefined {
   }
   if (description.length > DESCRIPTION_LIMIT)
     report("description", "description", `longer than ${DESCRIPTION_LIMIT} characters`);
+  if (description.endsWith(SKILL_PLACEHOLDER))
+    report("description", "description", `still ends with the placeholder "${SKILL_PLACEHOLDER}"; say when to use it`);
   return description;
 }
 

@@ -115,7 +115,11 @@ export const listActionsTool: SurfaceTool = cloneFrozen({
       category: z.array(z.string()).optional(),
       filter: z.string().describe("Substring of name or summary").optional(),
       offset: z.int().min(0).default(0),
-      limit: z.int().min(1).describe("At most 50").default(PAGE_SIZE),
+      limit: z
+        .int()
+        .min(1)
+        .meta({ description: `At most ${PAGE_LIMIT}`, maximum: undefined })
+        .default(PAGE_SIZE),
     }),
   ),
   effect: "read",

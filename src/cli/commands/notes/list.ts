@@ -52,7 +52,7 @@ export function showNoteTable({ out }: Context, items: readonly NoteEntry[]): vo
       each.expiresAt ? formatTimeSpan(Date.parse(each.expiresAt) - now) : { text: "saved", paint: out.good },
       formatNoteReach(each),
     ]),
-    { whole: [0, 3] },
+    { whole: [0, 2, 3, 4, 5] },
   );
 }
 

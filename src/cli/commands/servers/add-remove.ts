@@ -80,6 +80,7 @@ async function runServersAdd(
   showInstallPlan(context, plan);
   if (options.dryRun) return;
   if (plan.missing.length > 0) throw createIncompleteError(plan);
+  servers.installer.requireFreeName(plan.name);
   const confirmation = { question: "Install it?", done: "installed", yes: options.yes };
   const call = await approveCall(context, workspace, confirmation);
   const installed = await call(action, { ...args, expect: plan.hash }, `starting ${plan.name}`);
