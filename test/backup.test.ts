@@ -7,6 +7,7 @@ import { cleanUp, createTestFolder, start, testWorkspace } from "../src/cli/test
 import { verifyChains } from "../src/ledger/verify-chains.ts";
 import { openSqliteStore, type Store } from "../src/store/open-store.ts";
 import { copyStore, recordRestore } from "../src/store/store-copy.ts";
+import { restoreStore } from "../src/workspace/backup.ts";
 import { question, steps } from "./cases/approval-fixtures.ts";
 import { findCompiled } from "./support/compiled.ts";
 import { runSql } from "./support/run-sql.ts";
@@ -157,6 +158,19 @@ describe("qm restore", () => {
     },
     60_000,
   );
+
+  test("keeps the former store of each of two restores in one second", async () => {
+    const cwd = await testWorkspace();
+    await read(cwd, "a.txt");
+    const file = join(cwd, "copy.db");
+    await qm(cwd, "backup", "copy.db");
+    const restore = () => restoreStore({ storePath: join(cwd, STORE), file, onProgress: () => {} });
+
+    const kept = [await restore(), await restore()].map((restored) => restored.kept);
+
+    expect(new Set(kept).size).toBe(2);
+    expect(kept.map((name) => existsSync(name ?? ""))).toEqual([true, true]);
+  }, 60_000);
 
   test("replaces a damaged store", async () => {
     const cwd = await testWorkspace();

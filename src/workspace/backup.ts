@@ -54,10 +54,16 @@ export async function restoreStore({ storePath, file, ...options }: BackupOption
       const message = `the ledger in ${file} is broken: ${broken.message} (session ${broken.session})`;
       throw new QmError("store_failed", message, { hint: "Use another backup." });
     }
-    const kept = existsSync(path) ? `${path}.bak-${formatBackupTime(now())}` : undefined;
+    const kept = existsSync(path) ? findFreeName(path, now()) : undefined;
     await replaceSqliteFile(path, written, kept);
     return { ...copied, expired, ...(kept === undefined ? {} : { kept }) };
   } finally {
     await rm(written, { force: true });
   }
+}
+
+/** The name for the former store. A restore within the same second, or one that was killed, may have taken the first. */
+function findFreeName(path: string, at: Date): string {
+  const name = `${path}.bak-${formatBackupTime(at)}`;
+  return existsSync(name) ? findFreeName(path, new Date(at.getTime() + 1_000)) : name;
 }
