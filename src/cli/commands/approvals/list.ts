@@ -55,7 +55,7 @@ export async function runApprovalsList({ out, globals }: Context, workspace: Wor
       formatRequester(approval),
       clip(toVisibleJson(approval.args), 120),
     ]),
-    { whole: [0, 2] },
+    { whole: [0, 1, 2] },
   );
   if (found.length === limit) out.line(out.dim(`These are the oldest ${limit}; --limit shows more.`));
   if (isPending) out.line(out.dim("`qm approvals show <id>` shows the exact call."));
