@@ -76,7 +76,14 @@ describe("a schema checker", () => {
       fc.property(schemaOf(2), value, (made, given) => {
         const ajv = new Ajv2020({ strict: false, validateSchema: false, meta: false, logger: false });
         // From JSON, because ajv takes an object without a prototype for another value than one with.
-        const expected = ajv.validate(JSON.parse(JSON.stringify(made)), JSON.parse(JSON.stringify(given)));
+        const validate = ajv.compile(JSON.parse(JSON.stringify(made)));
+        let expected: boolean | undefined;
+        try {
+          expected = validate(JSON.parse(JSON.stringify(given)));
+        } catch {
+          // The code that ajv generates for some combinations, such as anyOf with dependentRequired, throws a TypeError.
+          fc.pre(false);
+        }
 
         expect(check({ allOf: [made] }, given).length === 0).toBe(expected);
       }),
