@@ -260,6 +260,9 @@ function exposeParts(parts: Parts): Quartermaster {
       async outcome(id, { caller, ...options } = {}) {
         return parts.approvals.outcome(id, { ...options, ...(caller && { caller: requireCaller(caller) }) });
       },
+      async look(id, { caller, ...options } = {}) {
+        return parts.approvals.look(id, { ...options, ...(caller && { caller: requireCaller(caller) }) });
+      },
     },
     turns: {
       ...turns,

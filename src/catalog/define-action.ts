@@ -12,7 +12,7 @@ export interface PendingSource {
   readonly askedBy?: ActionName;
   /** The one action that `list` has of it. The policy decides on it who may ask the source. Absent: no call asks it. */
   readonly connect?: Action;
-  /** What is known of an action before the source is asked, for the policy. Undefined: it is switched off. */
+  /** The action as far as it is known before the source is asked, for the policy. Undefined: it is switched off. */
   expect?(name: ActionName): Action | undefined;
 }
 

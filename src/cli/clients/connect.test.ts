@@ -135,7 +135,7 @@ describe("qm connect --project", () => {
 
     expect([code, err]).toEqual([
       0,
-      expect.stringContaining("needs `qm` on each machine: npm install --save-dev quartermaster"),
+      expect.stringContaining("needs `qm` on each machine: install the packed package in the project"),
     ]);
     const written = await text(file);
     for (const word of ["npx", "--no", "qm", "mcp", "--config", path]) expect(written).toContain(JSON.stringify(word));

@@ -144,7 +144,7 @@ async function applyConnection(
     out.note(
       absolute
         ? "The entry has paths of this machine in it: do not commit it."
-        : "The entry needs `qm` on each machine: npm install --save-dev quartermaster, or npm install -g quartermaster",
+        : "The entry needs `qm` on each machine: install the packed package in the project or globally.",
     );
   if (token !== undefined) out.note("The file contains the token in plain text.");
   if (http && client.gateway.http !== undefined) out.note("Keep `qm serve` running: the client connects to it.");

@@ -69,7 +69,7 @@ async function runRestore(context: Context, name: string, { yes }: { readonly ye
   if (out.isJson) return out.json({ ok: true, file, store: storePath, ...restored });
   const { expired, kept } = restored;
   out.line(`Restored ${storePath} from ${name}: ${formatSize(restored)}.`);
-  if (expired > 0) out.line(`${formatCount(expired, "approved call")} expired. Ask again for those that have not run.`);
+  if (expired > 0) out.line(`${formatCount(expired, "open approval")} expired. Ask again for calls that have not run.`);
   if (kept !== undefined) out.line(`The former store is ${kept}. Remove it when you no longer need it.`);
 }
 
