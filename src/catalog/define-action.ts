@@ -37,10 +37,12 @@ export interface Provider {
 
 interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
-    Partial<Pick<Action, "tags" | "aliases" | "loading" | "world" | "source" | "readiness">> {}
+    Partial<
+      Pick<Action, "tags" | "aliases" | "loading" | "world" | "source" | "type" | "readiness" | "readinessReason">
+    > {}
 
-type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "resultChars" | "requiresApproval";
-type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview";
+type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "resultChars" | "storesResult" | "requiresApproval";
+type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview" | "files";
 
 interface ActionDeclaration<Schema extends InputSchema>
   extends CommonDeclaration,

@@ -1,10 +1,13 @@
 import type { Action, ApprovalRequirement } from "../core/action.ts";
+import type { World } from "../core/world.ts";
 import type { PendingSource } from "./define-action.ts";
 import type { CatalogSnapshot } from "./snapshot.ts";
 
 /** The actions that one caller may see now. Surfaces, errors and suggestions read only this. */
 export interface View {
   readonly snapshot: CatalogSnapshot;
+  /** The caller's world. Every other visible action is a core action. */
+  readonly world?: World;
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
   approval(action: Action): ApprovalRequirement;
@@ -21,6 +24,7 @@ export interface View {
 export function createView(
   snapshot: CatalogSnapshot,
   evaluate: (action: Action, target: Action | undefined) => { visible: boolean; approval: ApprovalRequirement },
+  world?: World,
 ): View {
   const getAccess = (action: Action) => evaluate(action, findTarget(snapshot, action));
   const served = new Map<Action["serves"], boolean>();
@@ -58,6 +62,7 @@ export function createView(
 
   return {
     snapshot,
+    ...(world && { world }),
     sees,
     approval: (action) => getAccess(action).approval,
     get(name) {

@@ -56,7 +56,7 @@ export const surfaceOptions = z.strictObject(
   ),
 ) as unknown as z.ZodType<SurfaceChoice, SurfaceChoice>;
 
-const group = z.strictObject({
+export const directoryGroup = z.strictObject({
   name: text("a name").describe("The name of the group."),
   title: text("text").optional().describe("A short description."),
   trigger: text("text").optional().describe("When the model should look here."),
@@ -84,8 +84,11 @@ export const searchOptions = {
       maxGroups: integer(1, 100).default(20).describe("How many groups it shows; the rest is counted."),
       maxActionsPerGroup: integer(0, 50).default(6).describe("How many names a group shows; others are counted."),
       showCounts: flag(true, "Whether each group shows its number of actions."),
-      defaultGroups: flag(true, "Whether actions outside your groups are grouped by world, then by namespace."),
-      groups: list(group, "Your groups. An action goes to the first one that takes it."),
+      defaultGroups: flag(
+        true,
+        "Whether actions outside your groups are grouped by namespace, those of the caller's world first.",
+      ),
+      groups: list(directoryGroup, "Your groups. An action goes to the first one that takes it."),
     })
     .prefault({})
     .describe("A directory of the caller's actions, for the prompt."),

@@ -42,6 +42,7 @@ test("loads with all examples enabled", () => {
   expect(config.policy.budgets.session?.calls).toBe(1000);
   expect(Object.keys(config.actors)).toEqual(["default", "reviewer"]);
   expect(references.map(({ variable }) => variable)).toEqual([
+    "secret:ANTHROPIC_KEY",
     "secret:TRACKER_TOKEN",
     "REVIEWER_TOKEN",
     "secret:ANN_TOKEN",

@@ -26,9 +26,18 @@ providers:
     # false: files can also be written, edited and deleted.
     read_only: true
 
-# Folders with skills: instructions in a SKILL.md, as actions: skill__<name>.
+# Folders with skills, which are actions: skill__<name>. .agents/skills and .claude/skills are searched without an entry,
+# and a person must approve the first use of each skill there. Skills of your own folders need no approval.
 #skills:
-#  folders: [.agents/skills, .claude/skills]
+#  folders: [team/skills]
+#  project_folders: []
+
+# Language models, for skills that ask one. They use the model "default".
+#models:
+#  default:
+#    provider: anthropic
+#    model: claude-sonnet-4-5
+#    api_key: \${secret:ANTHROPIC_KEY}
 
 # MCP servers. Their tools are actions: mcp__<name>__<tool>. \`qm servers add\` and \`qm import\` write them here.
 #servers:
@@ -67,7 +76,7 @@ policy:
   # Calls are refused when one of these is used up.
   #budgets:
   #  turn: { calls: 50 }
-  #  session: { calls: 1000, ms: 600000, bytes: 50000000 }
+  #  session: { calls: 1000, ms: 600000, bytes: 50000000, tokens: 500000 }
 
 # Who may use what. Callers that name no actor are "default".
 actors:
@@ -76,6 +85,15 @@ actors:
   #reviewer:
   #  tools: [file__read, file__list, file__grep]
   #  scope: reviewer
+
+# Named sets of skills and actions that only the actors in them see. \`qm worlds\` shows them.
+#worlds:
+#  minecraft:
+#    description: Build and mine.
+#    skills: [worlds/minecraft]
+#    actions: ["mcp__minecraft__*"]
+# The world of actors that name none.
+#world: minecraft
 
 # Calls that a person must approve, by a rule with the effect ask or by category. \`qm approvals\` shows and answers them.
 approvals:

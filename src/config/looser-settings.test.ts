@@ -9,6 +9,7 @@ const rule = (more: object = {}) => ({ policy: { rules: [{ name: "r", rule: "tru
 const gate = (more: object = {}) => ({ policy: { gates: { g: { guards: ["a__b"], ...more } } } });
 const server = (more: object = {}) => ({ servers: { s: { command: "x", ...more } } });
 const tool = (more: object = {}) => server({ tools: { t: more } });
+const world = (actions: readonly string[]) => ({ worlds: { w: { actions } } });
 const category = (value: unknown) => ({ approvals: { categories: { file: value } } });
 
 test.each<[object, object, string]>([
@@ -28,12 +29,30 @@ test.each<[object, object, string]>([
     'the rule "r" asks the level "user" instead of "admin"',
   ],
   [{ policy: { budgets: { turn: { ms: 5 } } } }, {}, "policy.budgets.turn.ms is gone, so there is no limit"],
+  [
+    { policy: { budgets: { tenant: { cost: 5, tokens: 10 } } } },
+    { policy: { budgets: { tenant: { cost: 6, tokens: 10 } } } },
+    "policy.budgets.tenant.cost rose from 5 to 6",
+  ],
   [{ actors: { default: { tools: [] } } }, {}, 'actors.default.tools also lists "*"'],
   [{}, { actors: { a: { tools: [] } } }, "actors.a is new"],
   [
     { actors: { a: { tools: [], scope: "x" } } },
     { actors: { a: { tools: [], scope: "admin" } } },
     "actors.a has another scope or other attributes, which rules compare",
+  ],
+  [world(["a__b"]), {}, "worlds.w is gone"],
+  [world(["a__b"]), world([]), 'worlds.w.actions no longer lists "a__b"'],
+  [
+    { worlds: { w: {}, v: { actions: ["a__b"] } } },
+    { worlds: { w: { actions: ["a__*"] }, v: { actions: ["a__b"] } } },
+    'worlds.w.actions also lists "a__*"',
+  ],
+  [world([]), { ...world([]), world: "w" }, "actors.default is in the world w"],
+  [
+    { ...world([]), world: "w", actors: { default: { tools: ["*"], world: null } } },
+    { ...world([]), world: "w" },
+    "actors.default is in the world w",
   ],
   [{}, { approvals: { allow_self: true } }, "approvals.allow_self lets users approve their own calls"],
   [{ approvals: { ask_client: false } }, {}, "approvals.ask_client lets MCP clients answer"],
@@ -84,6 +103,8 @@ describe("nothing is reported", () => {
       { policy: { budgets: { turn: { calls: 5 } } } },
       { policy: { budgets: { turn: { calls: 4 } } } },
     ],
+    ["for an action that joins its only world", world([]), world(["a__b"])],
+    ["for an actor that leaves its world", { ...world([]), world: "w" }, world([])],
     ["for a new allowlist", {}, { policy: { allowed: ["a__b"] } }],
     ["for an approval that is always asked for", category({ auto_approve_if: "true" }), category(true)],
     ["for a server that is gone", server(), {}],

@@ -9,6 +9,7 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
     ...compareRules(before.policy.rules, after.policy.rules),
     ...compareBudgets(before.policy.budgets, after.policy.budgets),
     ...compareActors(before.actors, after.actors),
+    ...compareWorlds(before, after),
     ...compareApprovals(before.approvals, after.approvals),
     ...compareFiles(before.providers.file, after.providers.file),
     ...Object.entries(after.servers).flatMap(([name, server]) => {
@@ -68,7 +69,7 @@ type Budgets = Config["policy"]["budgets"];
 
 const compareBudgets = (before: Budgets, after: Budgets): readonly string[] =>
   (["turn", "session", "tenant"] as const).flatMap((scope) =>
-    (["calls", "ms", "bytes"] as const).flatMap((kind) => {
+    (["calls", "ms", "bytes", "tokens", "cost"] as const).flatMap((kind) => {
       const [old, next] = [before[scope]?.[kind], after[scope]?.[kind]];
       const key = `policy.budgets.${scope}.${kind}`;
       if (old === undefined) return [];
@@ -124,6 +125,28 @@ const compareRoles = (key: string, before: Roles, after: Roles, added: string): 
     if (old === undefined) return [`${key}.${name} ${added}`];
     return findMissing(old.roles, roles).map((role) => `${key}.${name} also has the role ${quote(role)}`);
   });
+
+/** An action that leaves its last world is a core action, and one that joins a further world is seen there too. */
+function compareWorlds(before: Config, after: Config): readonly string[] {
+  const getWorld = ({ actors, world }: Config, name: string) => {
+    const own = getOwn(actors, name)?.world;
+    return own === undefined ? world : (own ?? undefined);
+  };
+  const hasOthers = Object.keys(before.worlds).length > 1;
+  return [
+    ...Object.entries(before.worlds).flatMap(([name, { actions }]) => {
+      const next = getOwn(after.worlds, name);
+      if (next === undefined) return [`worlds.${name} is gone`];
+      const key = `worlds.${name}.actions`;
+      return [...listRemoved(key, actions, next.actions), ...(hasOthers ? listAdded(key, actions, next.actions) : [])];
+    }),
+    ...Object.keys(after.actors).flatMap((name) => {
+      const world = getWorld(after, name);
+      const isNew = world !== undefined && world !== getWorld(before, name) && Object.hasOwn(before.actors, name);
+      return when(isNew, `actors.${name} is in the world ${world}`);
+    }),
+  ];
+}
 
 type Files = Config["providers"]["file"];
 

@@ -23,7 +23,8 @@ describe("a configuration", () => {
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
       providers: { file: { enabled: true, root: ".", readOnly: true } },
-      skills: { folders: [] },
+      skills: { folders: [], projectFolders: [".agents/skills", ".claude/skills"] },
+      models: {},
       servers: {},
       mcp: { registry: "https://registry.modelcontextprotocol.io", startingAtOnce: 4, install: true },
       gateway: {
@@ -36,6 +37,7 @@ describe("a configuration", () => {
       },
       policy: { gates: {}, denied: [], requireTags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
+      worlds: {},
       approvals: {
         expiresIn: "24h",
         allowSelf: false,
@@ -136,7 +138,10 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["servers: { a: { command: x, url: 'http://x.example' } }", "servers.a: has both `command`"],
   ["servers: { a: { url: 'htp:/x' } }", 'servers.a.url: "htp:/x" is not allowed; expected an http or https URL'],
   ["servers: { a: { url: 'https://' } }", 'servers.a.url: "https://" is not allowed; expected an http or https URL'],
-  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, skills, servers, mcp, gateway, policy, actors"],
+  [
+    "zzzzzz: 1",
+    "zzzzzz: unknown key; known here: store, providers, skills, models, servers, mcp, gateway, policy, actors",
+  ],
   ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
   [
@@ -194,6 +199,15 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     "expected universal, deferred, flat, auto; did you mean flat?",
   ],
   ["actors: { bob: { tools: [], attributes: { scope: admin } } }", "actors.bob.attributes.scope: "],
+  ["actors: { bob: { tools: [], attributes: { world: a } } }", "actors.bob.attributes.world: "],
+  [
+    "worlds: { mine: {} }\nworld: mina",
+    ':2:8 world: "mina" is not allowed; no world is called that; did you mean mine?',
+  ],
+  ["actors: { bob: { tools: [], world: mine } }", 'actors.bob.world: "mine" is not allowed; no world is called that'],
+  ["worlds: { mine__craft: {} }", 'worlds.mine__craft: "mine__craft" is not allowed; expected lower-case letters'],
+  ["worlds: { mine: { skill: [] } }", "worlds.mine.skill: unknown key; did you mean skills?"],
+  ["worlds: { mine: { actions: mine__* } }", "worlds.mine.actions: "],
   ["surface: { kind: lazy }", 'surface.kind: "lazy" is not allowed; expected universal, deferred, flat, auto'],
   [
     "surface: { kind: deferred }\nsearch: { enabled: false }",

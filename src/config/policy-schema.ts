@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { surfaceOptions } from "./discovery-schema.ts";
-import { actionPattern, duration, flag, integer, list, text } from "./schema-values.ts";
+import { directoryGroup, surfaceOptions } from "./discovery-schema.ts";
+import { actionPattern, duration, flag, integer, list, REFERENCE_FORMS, referenceText, text } from "./schema-values.ts";
 
 export const toolPolicyOptions = z.strictObject({
   allowed: z
@@ -32,6 +32,16 @@ const budget = z.strictObject({
   calls: integer(1).optional().describe("The most calls. Absent: no limit."),
   ms: integer(1).optional().describe("The most milliseconds of running time in all. Absent: no limit."),
   bytes: integer(1).optional().describe("The most bytes of results in all. Absent: no limit."),
+  tokens: integer(1)
+    .optional()
+    .describe("The most tokens of language models, read and written, in all. Absent: no limit."),
+  cost: z
+    .number()
+    .positive()
+    .optional()
+    .describe(
+      "The most that language models may cost in all, in the currency of `models.<name>.price`. Absent: no limit.",
+    ),
 });
 
 export const budgetOptions = z.strictObject({
@@ -68,15 +78,52 @@ export const actorOptions = z.strictObject({
     .record(
       z
         .string()
-        .regex(/^(?!(?:name|scope)$)[A-Za-z_][A-Za-z0-9_]*$/, "expected letters, digits and _, and not name or scope"),
+        .regex(
+          /^(?!(?:name|scope|world)$)[A-Za-z_][A-Za-z0-9_]*$/,
+          "expected letters, digits and _, and not name, scope or world",
+        ),
       z.union([text("text"), z.number(), z.boolean()], "expected text, a number, true or false"),
     )
     .default({})
     .describe(
-      "Further values for rules to compare, as `actor.<name>`: text, numbers, true or false. Not `name` or `scope`.",
+      "Further values for rules to compare, as `actor.<name>`: text, numbers, true or false. Not `name`, `scope` or `world`.",
     ),
   surface: surfaceOptions.optional().describe("Overrides `surface` for this actor."),
+  world: text("the name of a world")
+    .nullable()
+    .optional()
+    .describe("The world whose actions the actor also sees. `null`: none. Absent: as `world` says."),
 });
+
+/** Without dots and `__`, because it is part of the names of its skills. */
+export const worldName = z
+  .string()
+  .regex(
+    /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*$/,
+    "expected lower-case letters and digits, joined by single `_` or `-`, at most 64 in all, as in `minecraft`",
+  );
+
+export const worldOptions = z.strictObject({
+  description: text("text").optional().describe("What the world is for. The directory shows it."),
+  actions: list(
+    actionPattern(),
+    "Actions that belong to the world, besides its skills: names, or globs. Only actors in it see them.",
+  ),
+  groups: list(directoryGroup, "Groups of the directory for actors in the world, before all others."),
+});
+
+export const worldsSchema = z
+  .record(
+    worldName,
+    worldOptions.extend({
+      skills: list(
+        referenceText("a path"),
+        `Folders with the world's skills, \`skill__<world>__<name>\`. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
+      ),
+    }),
+  )
+  .default({})
+  .describe("Named sets of skills, actions and groups on top of the core ones, for actors in them.");
 
 const ACTOR_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `reviewer`";
 

@@ -4,7 +4,8 @@ import { parseDuration } from "../core/runtime.ts";
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
-import { actorsSchema, policySchema } from "./policy-schema.ts";
+import { modelsSchema } from "./models-schema.ts";
+import { actorsSchema, policySchema, worldsSchema } from "./policy-schema.ts";
 import {
   DAY_MS,
   duration,
@@ -54,14 +55,23 @@ export const configSchema = z
           referenceText("a path"),
           `Folders that are searched for skills: folders with a SKILL.md. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
         ),
+        projectFolders: z
+          .array(referenceText("a path"))
+          .default([".agents/skills", ".claude/skills"])
+          .describe(
+            "Folders that are searched for skills if they exist, after all others. They may come with a repository, so a person must approve the first use of each skill. `[]`: none.",
+          ),
       })
       .prefault({})
-      .describe("Instructions for models, as actions: `skill__<name>`."),
+      .describe("Folders with skills, which are actions: `skill__<name>`."),
+    models: modelsSchema,
     servers: serversSchema,
     mcp: mcpSchema,
     gateway: gatewaySchema,
     policy: policySchema,
     actors: actorsSchema,
+    worlds: worldsSchema,
+    world: text("the name of a world").optional().describe("The world of actors that name none. Absent: none."),
     approvals: approvalsSchema,
     routing: routingSchema,
     infospace: infospaceSchema,
@@ -105,6 +115,21 @@ export const configSchema = z
       const [first] = tokens.find(([, other]) => other.token === token) ?? [];
       const message = `the profile ${first} has the same token; give each profile its own`;
       if (first !== name) context.addIssue({ code: "custom", path: ["gateway", "profiles", name, "token"], message });
+    }
+  })
+  .superRefine(({ models, policy }, context) => {
+    const scope = (["turn", "session", "tenant"] as const).find((each) => policy.budgets[each]?.cost !== undefined);
+    if (scope === undefined) return;
+    const message = `policy.budgets.${scope}.cost needs it. For a model without costs: { input: 0, output: 0 }`;
+    for (const [name, { price }] of Object.entries(models))
+      if (price === undefined) context.addIssue({ code: "custom", path: ["models", name, "price"], message });
+  })
+  .superRefine(({ worlds, world, actors }, context) => {
+    const named = Object.entries(actors).map(([name, actor]) => [["actors", name, "world"], actor.world] as const);
+    for (const [path, wanted] of [[["world"], world] as const, ...named]) {
+      if (wanted === undefined || wanted === null || Object.hasOwn(worlds, wanted)) continue;
+      const message = `no world is called that${didYouMean(wanted, Object.keys(worlds))}`;
+      context.addIssue({ code: "custom", path: [...path], message });
     }
   })
   .superRefine(({ search, surface, actors }, context) => {

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Caller, Dialogue } from "./caller.ts";
 import { canonicalJson, clip, getOrCreate, type Json, type JsonObject } from "./json.ts";
+import type { CallModel } from "./model.ts";
 import type { ActionName } from "./names.ts";
 import type { ArgumentForms } from "./normalize-arguments.ts";
 import type { Outcome } from "./outcome.ts";
@@ -37,11 +38,33 @@ export interface CallContext {
    * it. Handles in its arguments are plain data, because the handler already has their values. Never rejects. If it waits
    * for a person when the handler ends, this call waits too, and the handler's return value is its progress.
    */
-  invoke(name: string, args?: unknown): Promise<Outcome>;
+  invoke(name: string, args?: unknown, as?: MethodCall): Promise<Outcome>;
+  /** The visible actions that match one of the names or globs, sorted by name. Asks servers whose tools are named here. */
+  listVisible(patterns: readonly string[]): Promise<readonly VisibleAction[]>;
+  /** The method around this call, directly or through other calls. */
+  readonly method?: string;
+  /** Runs after the end of this call is in the ledger. The last one given counts. It must not reject. */
+  afterEnd(work: (outcome: Outcome) => Promise<void>): void;
+  /** The configured language model. Absent: there is none. */
+  readonly model?: CallModel;
   /** Absent: the call needed no approval. */
   readonly approvalDecision?: ApprovalDecision;
   readonly trace?: TraceCarrier;
 }
+
+/**
+ * A call that the model of a method makes. The model wrote its arguments, so handles in them are replaced by their values,
+ * and a long result is stored.
+ */
+export interface MethodCall {
+  /** Chosen before the call starts, so that its end can be found after a crash. */
+  readonly id: string;
+  /** The name of the method. No other method may run inside it. */
+  readonly method: string;
+}
+
+/** An action as a handler may know it. */
+export type VisibleAction = Pick<Action, "name" | "description" | "inputSchema" | "effect" | "idempotent" | "type">;
 
 /** The actions something was made from. A caller that may not use all of them cannot see it. */
 export interface ActionProvenance {
@@ -78,6 +101,9 @@ export type ApprovalRule =
 /** Whether calls of an action need approval, as far as that is known without arguments. */
 export type ApprovalRequirement = "never" | "always" | "conditional";
 export type LoadingMode = "always" | "deferred";
+/** The rule that asks for approval while `isAccepted` is false. */
+export const NOT_ACCEPTED = "not accepted yet";
+
 export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
 /** Whether a permitted action can be used right now, or what a person must do first. */
@@ -88,6 +114,14 @@ export type ArgumentTransform = { readonly set?: JsonObject; readonly wrap?: str
 
 /** Only callers that match every field may see the action. The empty string matches a caller without the field. */
 export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
+
+/** Files that belong to an action, such as those of a skill. */
+export interface ActionFiles {
+  /** Another text whenever a file has changed. Undefined: it cannot be told. */
+  readonly version: string | undefined;
+  /** The bytes by path, with `/` between the parts. Rejects if they may not be used now. */
+  read(): Promise<ReadonlyMap<string, Uint8Array>>;
+}
 
 /** One thing an agent can do. Deeply frozen. Only `invoke()` calls `run`. */
 export interface Action {
@@ -107,6 +141,13 @@ export interface Action {
   readonly bypassReason?: string;
   /** Default: the policy's rule for the category, or never. */
   readonly requiresApproval?: ApprovalRule;
+  /**
+   * Whether a person has accepted the action as it is now. While it is false, every call needs approval, even if no rule
+   * asks for one. Called synchronously. Absent: there is nothing to accept.
+   */
+  readonly isAccepted?: () => boolean;
+  /** Awaited before a call is decided, so that `isAccepted` and `readiness` are up to date. Has no effect. */
+  readonly refresh?: () => Promise<void>;
   readonly peerExposed: boolean;
   /** Absent: visible to every caller. */
   readonly owner?: ActionOwner;
@@ -120,43 +161,69 @@ export interface Action {
   /** Shows the action only to callers that see another action for which this is true. */
   readonly serves?: (other: Action, approval: ApprovalRequirement) => boolean;
   readonly loading?: LoadingMode;
-  /** The named set of extra skills it came with. */
+  /** The world it came with. Only callers in that world see it. */
   readonly world?: string;
   /** The origin of the action, for example `server:github`. Read it with `getActionOrigin`. */
   readonly source?: string;
+  /** For a skill. Read it with `getActionOrigin`. */
+  readonly type?: ActionOrigin["type"];
   /** Called synchronously each time the action is shown. Absent: always ready. */
   readonly readiness?: () => Readiness;
+  /** Why it is not ready and what a person can do, for `describe`. Called synchronously. */
+  readonly readinessReason?: () => string | undefined;
   readonly idempotent: boolean;
   readonly timeoutMs?: number;
   readonly concurrency?: number;
   /** Results up to this length are shown whole instead of stored. Absent: the limit for all actions. */
   readonly resultChars?: number;
+  /** Whether a text, record or list is stored however short it is, so that the outcome has a handle to it. */
+  readonly storesResult?: boolean;
   /** For a resource: the operation that invoking it runs. */
   readonly canonical?: { readonly target: ActionName; readonly transform: ArgumentTransform };
+  /** The files that its calls return with `file` and `base64`. MCP clients get them as a skill. */
+  readonly files?: () => Promise<ActionFiles>;
   /** `file:line` of the registration, if it came from code. */
   readonly site?: string;
-  /** Tells an approver exactly what would run: a command, a host. Has no effect. Absent: the arguments tell it all. */
-  readonly preview?: (args: JsonObject, signal: AbortSignal) => Promise<string>;
+  /** Tells an approver exactly what would run: a command, a host. Has no effect. Undefined: the arguments tell it all. */
+  readonly preview?: (args: JsonObject, signal: AbortSignal) => Promise<string | undefined>;
   readonly run: Handler;
 }
 
 /** For operators, and for models that ask about one action. */
 export interface ActionOrigin {
-  /** `server:<name>`, the name of a world, `code` for a registered tool, or `core` for any other provider. */
+  /**
+   * `server:<name>`, the name of a world, `configured` or `project` for a skill of such a folder, `code` for a registered
+   * tool, or `core` for everything that is built in.
+   */
   readonly source: string;
-  /** `resource`: invoking it runs another action on it. */
-  readonly type: "operation" | "resource";
+  /** `resource`: invoking it runs another action on it. A skill has its own type. */
+  readonly type: "operation" | "resource" | "instruction" | "llm" | "code" | "method";
 }
 
-export const getActionOrigin = ({ source, world, site, canonical }: Action): ActionOrigin => ({
+export const getActionOrigin = ({ source, world, site, canonical, type }: Action): ActionOrigin => ({
   source: source ?? world ?? (site === undefined ? "core" : "code"),
-  type: canonical === undefined ? "operation" : "resource",
+  type: type ?? (canonical === undefined ? "operation" : "resource"),
 });
 
-/** The first sentence. Abbreviations do not end it. */
+/** As long as the description of a skill may be. */
+const SUMMARY_LIMIT = 1024;
+/** The end of a sentence, with the quotation marks and brackets that it closes, or a bracket. */
+const SENTENCE_MARK = /[.!?]["'”’»)\]]*(?=\s|$)|[。！？][」』”’）】]*|[(（「『【)）」』】]/gu;
+const ABBREVIATION = /(?:^|[^\p{L}\p{N}])(?:\p{L}\.\p{L}|vs|cf|incl|esp|approx|Inc|Ltd|Dr|Mr|Ms)\.$/iu;
+
+/** The first sentence, also of one whose lines are wrapped. Abbreviations, and dots in brackets, do not end it. */
 export function summarizeAction({ description }: Pick<Action, "description">): string {
-  const line = description.trim().split(/\n/, 1)[0] ?? "";
-  return clip(/^.*?(?<!\b(?:e\.g|i\.e|vs))[.!?](?=\s|$)/i.exec(line)?.[0] ?? line, 200);
+  const lines = description.trim().slice(0, SUMMARY_LIMIT + 1);
+  const line = lines.replace(/\s*\n[ \t]*(?=\p{Ll})/gu, " ").split("\n", 1)[0] ?? "";
+  let isInBrackets = false;
+  for (const { 0: mark, index } of line.matchAll(SENTENCE_MARK)) {
+    if (/[(（「『【)）」』】]/u.test(mark)) isInBrackets = /^[(（「『【]/u.test(mark);
+    const end = index + mark.length;
+    const goesOn = (mark.length === 1 ? /^\s+\p{Ll}/u : /^\s+[^\p{Lu}\p{Lo}\p{N}]/u).test(line.slice(end));
+    const isEnd = /^[.!?。！？]/u.test(mark) && !ABBREVIATION.test(line.slice(Math.max(0, end - 12), end));
+    if (isEnd && !goesOn && !isInBrackets) return clip(line.slice(0, end), SUMMARY_LIMIT);
+  }
+  return clip(line.trimEnd(), SUMMARY_LIMIT);
 }
 
 const definitionHashes = new WeakMap<Action, string>();

@@ -81,3 +81,21 @@ export class Mutex {
     return turn;
   }
 }
+
+/** Runs `work` at `start` and then every `ms`, one run after another. `close` waits for the last. The work must not reject. */
+export function repeatEvery(ms: number, work: () => Promise<void>) {
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<void> = Promise.resolve();
+  return {
+    start(): void {
+      running = work();
+      timer = setInterval(() => {
+        running = running.then(work);
+      }, ms).unref();
+    },
+    async close(): Promise<void> {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

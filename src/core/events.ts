@@ -8,6 +8,7 @@ const optionalText = text.optional();
 const any = z.unknown();
 const call = { callId: text };
 const approval = { ...call, approvalId: text, action: text };
+const method = { ...call, run: text, skill: text, step: count };
 const answered = { by: text, via: text };
 const resource = { ...call, handle: text };
 const tool = { server: text, tool: text, hash: text };
@@ -53,7 +54,9 @@ export const eventShapes = {
     ...scoped,
     decision: z.enum(["allow", "ask", "deny"]),
     ...all(optionalText, "layer", "rule", "approvalId"),
-    usage: z.record(text, z.object({ calls: count, ms: count, bytes: count })).optional(),
+    usage: z
+      .record(text, z.object({ ...all(count, "calls", "ms", "bytes"), ...all(count.optional(), "tokens", "cost") }))
+      .optional(),
     policyVersion: text,
   }),
   "call.ended": z.object({
@@ -104,6 +107,26 @@ export const eventShapes = {
     chains: z.array(z.object({ session: text, seq: count, hash: text, whole: z.boolean().optional() })),
     archive: optionalText,
   }),
+  "method.advanced": z.object({ ...method, title: text, requests: count }),
+  "method.continued": z.object(method),
+  "method.ended": z.object({
+    ...method,
+    outcome: text,
+    ...all(optionalText, "code", "reason"),
+    requests: count,
+    exports: texts,
+  }),
+  "method.started": z.object({ ...call, run: text, skill: text, digest: text, steps: count, budget: count }),
+  /** One request of a handler to a language model. `code`: it failed, or the budget refused it. */
+  "model.called": z.object({
+    ...call,
+    model: text,
+    ...all(count, "inputTokens", "outputTokens", "durationMs", "attempts"),
+    cost: count.optional(),
+    ...all(optionalText, "finish", "code", "requestHash", "answerHash"),
+    request: any,
+    answer: any,
+  }),
   "name.repaired": z.object({ ...call, asked: text, action: text, how: z.enum(["alias", "respelled"]) }),
   "policy.filtered": z.object({ removed: texts, removedCount: count, left: count }),
   "provider.failed": z.object({ category: text, reason: text }),
@@ -131,6 +154,8 @@ export const eventShapes = {
   "server.removed": z.object({ server: text, by: text }),
   "server.started": z.object({ server: text, launch: text, pid: count.optional(), protocol: text, durationMs: count }),
   "server.stopped": z.object({ server: text, reason: z.enum(["asked", "idle", "closing", "ended"]) }),
+  "skill.trusted": z.object({ skill: text, digest: text, by: text, source: text }),
+  "skill.withheld": z.object({ skill: text, digest: text, reason: text }),
   specialist_execution: z.object({
     ...call,
     action: text,
@@ -142,6 +167,7 @@ export const eventShapes = {
   }),
   "store.restored": z.object({ file: text, expired: count }),
   "surface.called": z.object({ surface: text, tool: text, args: any, ok: z.boolean(), code: optionalText }),
+  "tool.refused": z.object({ ...method, tool: text }),
   "turn.ended": z.object({ turnId: text, state: z.enum(["complete", "failed", "cancelled"]) }),
   "turn.resumed": z.object({ turnId: text, calls: texts }),
   "turn.suspended": z.object({ turnId: text, approvals: texts }),

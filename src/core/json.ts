@@ -61,6 +61,20 @@ export function isLargerThan(
   return false;
 }
 
+/** A field of an object costs far more than an item of a list. */
+export const OBJECT_FIELD_LIMIT = 20_000;
+
+/** Whether a parsed value has an object with more fields than the limit. */
+export function hasWideObject(value: unknown): boolean {
+  const open: unknown[] = [value];
+  for (let part = open.pop(); part !== undefined; part = open.pop()) {
+    if (typeof part !== "object" || part === null) continue;
+    if (!Array.isArray(part) && Object.keys(part).length > OBJECT_FIELD_LIMIT) return true;
+    for (const inner of Object.values(part)) if (typeof inner === "object" && inner !== null) open.push(inner);
+  }
+  return false;
+}
+
 export const cloneFrozen = <T>(value: T): T => deepFreeze(structuredClone(value));
 
 export function isDeepFrozen(value: unknown): boolean {

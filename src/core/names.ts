@@ -7,6 +7,8 @@ declare const brand: unique symbol;
 export type ActionName = string & { readonly [brand]: "ActionName" };
 export const SEPARATOR = "__";
 export const NAME_LIMIT = 256;
+/** The name of a stored result: `note__12`, `collection__7`. */
+export const HANDLE_FORM = /^(note|collection)__([1-9]\d{0,14})$/;
 
 // The first `__` always ends the category, so every name has one reading. An entry may contain `__`.
 const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;

@@ -13,6 +13,7 @@ import {
   Parser,
   type YAMLError,
 } from "yaml";
+import { decodeText } from "./decode-text.ts";
 import { clip } from "./json.ts";
 import { quoteName } from "./names.ts";
 
@@ -56,17 +57,8 @@ const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor",
 /** Reads YAML that is plain data: one document without anchors, tags and repeated keys. Never throws. */
 export function readYaml(bytes: Uint8Array): YamlDocument {
   if (bytes.length > YAML_BYTE_LIMIT) return createUnreadable(`larger than ${YAML_BYTE_LIMIT} bytes`);
-  const text = decodeUtf8(bytes);
+  const text = decodeText(bytes);
   return text === undefined ? createUnreadable("not UTF-8 text") : readYamlText(text);
-}
-
-function decodeUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return text.includes("\0") ? undefined : text;
-  } catch {
-    return undefined;
-  }
 }
 
 function createUnreadable(message: string): YamlDocument {
@@ -136,8 +128,15 @@ function composeDocuments(
     uniqueKeys: false,
   });
   const documents = composer.compose(tokens, true, length);
-  const first = documents.next().value as Document.Parsed; // forced, so there always is one
-  return [first, documents.next().value as Document.Parsed | undefined];
+  // Each finding is an error, and a hostile text has thousands: their traces take ten times as long as all the rest.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    const first = documents.next().value as Document.Parsed; // forced, so there always is one
+    return [first, documents.next().value as Document.Parsed | undefined];
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
 }
 
 const QUOTED_STAR = '["*"]';

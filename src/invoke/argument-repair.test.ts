@@ -46,6 +46,11 @@ describe("repairs slips of a model", () => {
     expect(prepared(action, given).args).toEqual(expected);
   });
 
+  test("leaves a text under an unknown name there, so that the error names it", () => {
+    const optional = { ...action, inputSchema: { ...schema, required: [] } };
+    expect(() => prepared(optional, { input: "some text" })).toThrow(/input/);
+  });
+
   test("reports the repairs", () => {
     expect(prepared(action, { args: { path: "a", limit: "1" } }).repairs).toEqual([
       "/args: unwrapped",

@@ -26,7 +26,8 @@ function unwrap(schema: JsonSchema, given: unknown, repairs: string[]): unknown 
     const [key, ...others] = Object.keys(args);
     if (key === undefined || others.length > 0 || !WRAPPERS.has(key) || key in getProperties(schema)) return args;
     const inner = args[key];
-    if (!isRecord(inner) && typeof inner !== "string") return args;
+    // Another text is a value of an unknown argument, which the validation reports by its name.
+    if (!isRecord(inner) && (typeof inner !== "string" || parseJsonAs(inner, isRecord) === undefined)) return args;
     repairs.push(`/${key}: unwrapped`);
     args = inner;
   }

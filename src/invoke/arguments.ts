@@ -158,9 +158,10 @@ export async function fillArguments(
 ): Promise<{ readonly own: ArgumentCopy; readonly hasTokens: boolean }> {
   // An approved call was filled before it waited.
   if (permit !== undefined) return { own: copyFilledArguments(args), hasTokens: false };
-  let own = inside === undefined ? copyArguments(args) : copyFilledArguments(args);
+  const isFromHandler = inside !== undefined && !inside.isFromModel;
+  let own = isFromHandler ? copyFilledArguments(args) : copyArguments(args);
   // Handles from a handler stay data: it may pass on foreign text, and they would be read with the caller's rights.
-  if (inside === undefined && mayContainHandles(own.text)) {
+  if (!isFromHandler && mayContainHandles(own.text)) {
     const before = own.text;
     const options = { asHandles: action.handleArguments };
     const { args: filled, from } = await handles.fill(caller, unwrapJson(own.value), options);

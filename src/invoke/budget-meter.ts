@@ -3,8 +3,11 @@ import { omitUndefined } from "../core/json.ts";
 import {
   type Budgets,
   type BudgetUsage,
+  checkModelBudget,
   createBudgetObjection,
+  createUnpricedObjection,
   listAccounts,
+  type ModelUsage,
   type UsageStore,
 } from "../policy/budget.ts";
 import type { Objection } from "../policy/objection.ts";
@@ -31,6 +34,19 @@ export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
         const full = charged.ok ? undefined : accounts.find(({ key }) => key === charged.key);
         return full && createBudgetObjection(full.scope, "calls", full.limits.calls ?? 0);
       });
+    },
+    /** Answers the objection to a request to a language model. Parallel requests may all pass before one is counted. */
+    async checkModel(caller: Caller, hasPrice: boolean): Promise<Objection | undefined> {
+      const found = findAccounts(caller);
+      if (found === undefined) return undefined;
+      const unpriced = hasPrice ? undefined : found.accounts.find(({ limits }) => limits.cost !== undefined);
+      return unpriced === undefined
+        ? checkModelBudget(found.accounts, await store.read(found.keys))
+        : createUnpricedObjection(unpriced.scope, unpriced.limits.cost ?? 0);
+    },
+    async addModelUsage(caller: Caller, usage: ModelUsage): Promise<void> {
+      const found = findAccounts(caller);
+      if (found !== undefined) await store.addModelUsage(found.keys, usage);
     },
     settle(caller: Caller, ms: number, bytes: number): Promise<void> | undefined {
       const found = findAccounts(caller);

@@ -4,8 +4,10 @@ import type { ExecutionPermit } from "../approval/permits.ts";
 import type { ResolvedAction } from "../catalog/resolve-action.ts";
 import { type Action, getDefinitionHash } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import type { ErrorCode } from "../core/errors.ts";
 import type { NewEvent, UnstampedEvent } from "../core/events.ts";
 import { clip, omitUndefined } from "../core/json.ts";
+import type { ModelAnswer, ModelMessage, ModelRequest } from "../core/model.ts";
 import { formatResultValue, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ActivationScope } from "../core/surface-choice.ts";
@@ -34,10 +36,21 @@ export interface CallRecord {
   suspended(approval: Approval): void;
   resumed(permit: ExecutionPermit): void;
   activated(action: Action, scope: ActivationScope): void;
+  /** A request of the handler to a language model, and its answer or error. */
+  modelCalled(request: ModelRequest, ended: EndedModelRequest): void;
   /** Resolves when every step so far is durable. */
   flush(): Promise<void>;
   /** Resolves when the call is durable. `askedAs`: another call that asked first for the approval ends too. */
   ended(outcome: Outcome, result: CheckedResult | undefined, askedAs?: string): Promise<void>;
+}
+
+export interface EndedModelRequest {
+  readonly model: string;
+  readonly attempts: number;
+  readonly durationMs: number;
+  readonly cost?: number;
+  readonly answer?: ModelAnswer;
+  readonly code?: ErrorCode;
 }
 
 /** Records that a call was received, and answers the recorder of its next steps. */
@@ -109,6 +122,9 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
       activated({ name: action }, scope) {
         write({ type: "action.activated", data: { callId, action, scope } });
       },
+      modelCalled(request, ended) {
+        write({ type: "model.called", data: { callId, ...summarizeModelRequest(request, ended) } });
+      },
       flush: () => sink.flush(first),
       async ended(outcome, result, askedAs = callId) {
         if (activation !== undefined && isUnknownAction(outcome)) recordNotActivated("visibility_policy");
@@ -164,6 +180,36 @@ export function summarizeEnd(outcome: Exclude<Outcome, { status: "waiting" }>, r
   // Only a result that is not recorded whole is hashed: the hash of a short one could be guessed by trying all values.
   const cut = audit === undefined ? outcome.value : formatResultValue(audit);
   return { ...common, ...kept, result: { cut }, resultHash: hash("sha256", text, "hex") };
+}
+
+function summarizeModelRequest(request: ModelRequest, { answer, durationMs, ...rest }: EndedModelRequest) {
+  const { messages, tools, ...settings } = request;
+  // Without the schemas of tools and the raw parts of answers: they are long and can be had elsewhere.
+  const asked = { ...settings, messages: messages.map(omitRaw), tools: tools?.map(({ name }) => name) };
+  const sent = boundRecorded(omitUndefined(asked));
+  const received = boundRecorded(answer === undefined ? null : omitRaw(answer.message));
+  return {
+    ...rest,
+    durationMs: Math.round(durationMs * 1000) / 1000,
+    inputTokens: answer?.inputTokens ?? 0,
+    outputTokens: answer?.outputTokens ?? 0,
+    ...omitUndefined({ finish: answer?.finish, requestHash: sent.hash, answerHash: received.hash }),
+    request: sent.value,
+    answer: received.value,
+  };
+}
+
+/** A long value is cut and hashed, as in `summarizeEnd`. */
+function boundRecorded(value: unknown): { readonly value: unknown; readonly hash?: string } {
+  const text = JSON.stringify(value);
+  if (text.length <= RECORDED_RESULT_LIMIT) return { value };
+  return { value: { cut: formatResultValue(text) }, hash: hash("sha256", text, "hex") };
+}
+
+function omitRaw(message: ModelMessage): ModelMessage {
+  if (message.role !== "assistant") return message;
+  const { raw: _, ...rest } = message;
+  return rest;
 }
 
 /** A specialist's call in one event, for audits and replays. */

@@ -12,6 +12,8 @@ import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { HintWords } from "../core/hint.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
+import type { Model } from "../core/model.ts";
+import { createPatternSet, isGlob } from "../core/name-patterns.ts";
 import { type CallEnding, createFailedOutcome, createWaitingOutcome, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
@@ -36,6 +38,7 @@ import {
   toTargetArguments,
 } from "./arguments.ts";
 import type { BudgetMeter } from "./budget-meter.ts";
+import { createCallModel } from "./call-model.ts";
 import type { CallRecord, CallRecorder } from "./call-record.ts";
 import { getSlotKey, type HeldSlots } from "./concurrency.ts";
 import { type LearnSource, learnNamedSource } from "./learn-source.ts";
@@ -61,7 +64,9 @@ export interface ActionCall {
   /** Only shortens the action's own time limit. */
   readonly timeoutMs?: number | undefined;
   /** The call whose handler made this one, and the slots that it and its parents hold. */
-  readonly inside?: { readonly callId: string; readonly held: HeldSlots };
+  readonly inside?: { readonly callId: string; readonly held: HeldSlots; readonly isFromModel?: boolean };
+  /** The method around this call, directly or through other calls. */
+  readonly method?: string | undefined;
   readonly dialogue?: Dialogue | undefined;
   /** Asks a person to approve this call, beside the other approval channels. */
   readonly ask?: AskPerson | undefined;
@@ -92,6 +97,8 @@ export interface InvokePipeline {
   readonly resultStore: ResultStore;
   readonly lineage: CallLineage;
   readonly preview: Previewer;
+  /** The model for handlers. Absent: none is configured. */
+  readonly model?: Model | undefined;
   readonly tracer: Tracer;
   /** How hints name their steps to a caller. */
   getHintWords(via: string, caller: Caller): HintWords;
@@ -143,6 +150,7 @@ interface CallProgress {
   began: boolean;
   /** Another process ran this call while it waited here, and writes its end. */
   endWritten: boolean;
+  afterEnd?: (outcome: Outcome) => Promise<void>;
   readonly span: CallSpan;
 }
 
@@ -156,6 +164,7 @@ async function finishCall(outcome: Outcome, record: CallRecord, progress: CallPr
   if (typeof ended === "object") throw ended.thrown;
   await permit?.recorded(heard);
   permit?.leave();
+  await progress.afterEnd?.(outcome);
 }
 
 async function attempt(
@@ -186,6 +195,7 @@ async function attempt(
   record.repaired(action, prepared);
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
+  if (action.refresh !== undefined) await action.refresh();
   const usage = await meter.read(caller);
   // Read the policy now: it may have been replaced while the arguments were prepared.
   const { policy } = pipeline;
@@ -204,6 +214,7 @@ async function attempt(
       ...bound,
       callId,
       parent: call.inside?.callId,
+      method: call.method,
       via: call.via,
       objection: decision.objection,
       preview,
@@ -212,8 +223,9 @@ async function attempt(
     const obtained = await pipeline.approvalGate.obtain(request, channels);
     if (obtained.kind === "waiting") {
       const { approval, unfit } = obtained;
-      // A preview made of values that the model has only tokens for is shown to people alone.
-      const facts = omitUndefined({ preview: hasTokens ? undefined : preview, unfit });
+      // People alone see a preview of values that the model has tokens for, or of texts that no person has accepted.
+      const isForPeople = hasTokens || action.isAccepted !== undefined;
+      const facts = omitUndefined({ preview: isForPeople ? undefined : preview, unfit });
       const waits = { reason: approval.reason, approval: { ...toWaitingApproval(approval), ...facts } };
       return (ending) => createWaitingOutcome(ending, action.name, waits);
     }
@@ -239,7 +251,7 @@ async function attempt(
   if (hasSideEffects(action.effect)) await record.flush();
   const started = runtime.elapsed();
   try {
-    const context = createRunContext(pipeline, call, action, progress);
+    const context = createRunContext(pipeline, call, action, progress, record);
     // An approval allows one run.
     const once = progress.permit !== undefined;
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
@@ -269,9 +281,10 @@ async function attempt(
 
 function createRunContext(
   pipeline: InvokePipeline,
-  { id: callId, caller, via, inside, activation, dialogue }: ActionCall,
+  { id: callId, caller, via, inside, activation, dialogue, method }: ActionCall,
   action: Action,
   progress: CallProgress,
+  record: CallRecord,
 ): RunContext {
   const held = new Set([...(inside?.held ?? []), getSlotKey(action)]);
   const trace = progress.span.carrier();
@@ -281,22 +294,46 @@ function createRunContext(
     ...(trace.traceparent === undefined ? {} : { trace }),
     ...toApprovalDecision(progress.permit),
     ...(dialogue === undefined ? {} : { dialogue }),
+    ...(method === undefined ? {} : { method }),
     sees: (name) => pipeline.getView(caller).get(name) !== undefined,
+    listVisible: (patterns) => listVisible(pipeline, caller, patterns),
+    afterEnd(work) {
+      progress.afterEnd = work;
+    },
     held: inside?.held,
     async begin() {
       if (!progress.began) await progress.permit?.begin();
       progress.began = true;
     },
-    createInvoke: (signal, dialogue) => (name, args) => {
-      const id = pipeline.runtime.newId();
-      const inner = { id, name, args, caller, via, activation, dialogue, trace, inside: { callId, held } };
-      return invoke(pipeline, inner, signal);
+    createInvoke: (signal, dialogue) => (name, args, as) => {
+      const id = as?.id ?? pipeline.runtime.newId();
+      const inner = { id, name, args, caller, via, activation, dialogue, trace, method, inside: { callId, held } };
+      const step = as && { via: "method", method: as.method, inside: { callId, held, isFromModel: true } };
+      return invoke(pipeline, { ...inner, ...step }, signal);
+    },
+    createModel: (signal) => {
+      const { model, meter, runtime, onProblem } = pipeline;
+      return model && createCallModel({ model, caller, meter, record, runtime, onProblem }, signal);
     },
     storeStream: async (streamed, signal) =>
       new StoredStream(
         await pipeline.resultStore.storeStream(streamed, { caller, callId, action: action.name }, signal),
       ),
   };
+}
+
+/** A server that cannot be asked has no visible tools. */
+async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: readonly string[]) {
+  for (const name of patterns.filter((pattern) => !isGlob(pattern)))
+    await learnNamedSource(pipeline, { name, caller }, undefined)?.catch(() => {});
+  const wanted = createPatternSet(patterns);
+  return pipeline
+    .getView(caller)
+    .actions()
+    .filter((action) => wanted.findMatch(action) !== undefined)
+    .map(({ name, description, inputSchema, effect, idempotent, type }) => {
+      return { name, description, inputSchema, effect, idempotent, ...omitUndefined({ type }) };
+    });
 }
 
 function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContext, "approvalDecision"> {

@@ -1,7 +1,7 @@
 import { type Action, hasSideEffects } from "../core/action.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { type Content, formatContent, measureMedia, WithContent } from "../core/handler-result.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import { type CallEnding, formatResultValue, type Outcome, type Wait } from "../core/outcome.ts";
 import { getValidator, type SchemaMismatch } from "../core/schema-validator.ts";
@@ -131,20 +131,28 @@ function invalidOutputError(action: Action, what: string, options: { details?: J
 export async function storeLongResult(
   pipeline: Pick<InvokePipeline, "resultStore" | "valueLimit" | "onProblem">,
   { id: callId, caller, inside, keep }: ActionCall,
-  { name: action, resultChars }: Action,
+  { name: action, resultChars, storesResult }: Action,
   result: CheckedResult,
 ): Promise<CheckedResult> {
-  if (inside !== undefined || keep === false || result.kept !== undefined) return result;
+  const isFromHandler = inside !== undefined && !inside.isFromModel;
+  if (isFromHandler || keep === false || result.kept !== undefined) return result;
   const { resultStore, onProblem } = pipeline;
   const valueLimit = resultChars ?? pipeline.valueLimit;
   try {
-    const kept = await resultStore.store(toVisibleResult(result), { caller, callId, action }, valueLimit);
+    const visible = toVisibleResult(result);
+    const limit = storesResult && isStorable(visible.data) ? 0 : valueLimit;
+    const kept = await resultStore.store(visible, { caller, callId, action }, limit);
     return kept === undefined ? result : { ...result, kept };
   } catch (thrown) {
     onProblem(`call ${callId}: its result could not be stored: ${getErrorMessage(thrown)}`);
-    return thrown instanceof QmError && isOutOfRoom(thrown) ? cutResult(result, thrown, valueLimit) : result;
+    const isLong = toVisibleResult(result).size > valueLimit;
+    return isLong && thrown instanceof QmError && isOutOfRoom(thrown) ? cutResult(result, thrown, valueLimit) : result;
   }
 }
+
+/** A text, record or list, unless it refers to a stored resource already. */
+const isStorable = (data: unknown): boolean =>
+  typeof data === "string" || Array.isArray(data) || (isRecord(data) && typeof data.resource_id !== "string");
 
 /** The beginning of a result that there is no room to store. Says why, or the model would call again. */
 function cutResult(result: CheckedResult, { message, hint = "" }: QmError, limit: number): CheckedResult {

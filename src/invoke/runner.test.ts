@@ -10,6 +10,8 @@ const context: RunContext = {
   caller: { actor: "a", session: "s" },
   callId: "c",
   sees: () => false,
+  listVisible: async () => [],
+  afterEnd: () => {},
   storeStream: () => {
     throw new Error("nothing is streamed here");
   },

@@ -1,9 +1,9 @@
 import type { Action, CallContext } from "../core/action.ts";
 import { onAbort, raceAbort } from "../core/async.ts";
-import type { AskedQuestions, Dialogue } from "../core/caller.ts";
+import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
-import type { JsonObject } from "../core/json.ts";
+import { type JsonObject, omitUndefined } from "../core/json.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
 import { noteWaiting, trackWaiting } from "./waiting-inside.ts";
 
@@ -17,7 +17,12 @@ export interface RunLimits {
 }
 
 export interface RunContext
-  extends Pick<CallContext, "caller" | "callId" | "dialogue" | "sees" | "approvalDecision" | "trace"> {
+  extends Pick<
+    CallContext,
+    "caller" | "callId" | "dialogue" | "sees" | "listVisible" | "method" | "afterEnd" | "approvalDecision" | "trace"
+  > {
+  /** Creates the handler's `model`. */
+  createModel?(signal: AbortSignal): CallContext["model"];
   /** The slots that the calls around this one hold. */
   readonly held?: HeldSlots | undefined;
   begin?(): Promise<void>;
@@ -49,7 +54,12 @@ export function createRunner(limits: RunLimits): Runner {
   const running = new Set<AbortController>();
   let closed = false;
   return {
-    async run(action, args, { held, begin, createInvoke, storeStream, dialogue: raw, ...context }, wanted) {
+    async run(
+      action,
+      args,
+      { held, begin, createInvoke, createModel, storeStream, dialogue: raw, ...context },
+      wanted,
+    ) {
       const controller = new AbortController();
       const { signal } = controller;
       const longest = wanted.timeoutMs ?? LONGEST_TIMER_MS;
@@ -59,7 +69,9 @@ export function createRunner(limits: RunLimits): Runner {
       const { untimed, clear } = startDeadline(timeoutMs, abortLate);
       // The time a person takes to answer does not count.
       const dialogue = raw && { ...raw, ask: (questions: AskedQuestions) => untimed(() => raw.ask(questions)) };
-      const cancel = (): void => controller.abort(new QmError("cancelled", `${action.name} was cancelled`));
+      // An error of ours is passed on: the handler can tell a cancelled call from one that may be continued.
+      const cancel = (reason?: unknown): void =>
+        controller.abort(reason instanceof QmError ? reason : new QmError("cancelled", `${action.name} was cancelled`));
       const stopListening = onAbort(wanted.signal, cancel);
       if (closed) cancel();
       running.add(controller);
@@ -72,7 +84,8 @@ export function createRunner(limits: RunLimits): Runner {
         await begin?.();
         signal.throwIfAborted();
         const { invoke, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
-        const handlerContext = { ...context, ...(dialogue === undefined ? {} : { dialogue }), signal, untimed, invoke };
+        const optional = omitUndefined({ dialogue, model: createModel?.(signal) });
+        const handlerContext = { ...context, ...optional, signal, untimed, invoke };
         work = runHandler(action, args, handlerContext, storeStream);
         return await raceAbort(noteWaiting(work, listWaiting), signal);
       } catch (thrown) {
@@ -88,7 +101,7 @@ export function createRunner(limits: RunLimits): Runner {
     },
     close() {
       closed = true;
-      for (const controller of running) controller.abort(new QmError("cancelled", "the system is closing"));
+      for (const controller of running) controller.abort(createLeftOpenError("the system is closing"));
     },
   };
 }

@@ -20,8 +20,8 @@ export class WaitingInside {
 export function trackWaiting(call: CallContext["invoke"]) {
   const waiting = new Map<string, WaitingOutcome>();
   return {
-    async invoke(name: string, args?: unknown): Promise<Outcome> {
-      const outcome = await call(name, args);
+    async invoke(...[name, args, as]: Parameters<CallContext["invoke"]>): Promise<Outcome> {
+      const outcome = await call(name, args, as);
       if (outcome.status === "waiting") waiting.set(toCallKey(name, args), outcome);
       else if (waiting.size > 0) waiting.delete(toCallKey(name, args));
       return outcome;

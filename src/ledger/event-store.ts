@@ -46,6 +46,9 @@ export type ChainHead = { readonly session: string; readonly seq: number; readon
 /** The last removed line of a chain. `whole`: nothing was left, so the next event of the session starts a new chain. */
 export type PrunedChain = ChainHead & { readonly whole?: boolean };
 
+/** A process that runs calls. `id` is different for every start. */
+export type CallProcess = { readonly id: string; readonly pid: number; readonly host: string };
+
 export interface EventStore {
   /** Chains each event to its session's last line, in one transaction. They survive the process, or none is written. */
   append(events: readonly NewEvent[]): Promise<void>;
@@ -58,4 +61,9 @@ export interface EventStore {
    * chain are removed, its older records may be among them, so the chains that lack their start are recorded again.
    */
   prune(upTo: readonly ChainHead[], toEvent: (chains: readonly PrunedChain[]) => NewEvent): Promise<void>;
+  /**
+   * Takes over the unfinished calls with side effects of the processes that are gone. Each call is given to one process, which
+   * must record its end.
+   */
+  takeUnfinished(isGone: (process: CallProcess, since: Date) => boolean): Promise<readonly string[]>;
 }

@@ -151,9 +151,6 @@ test.each([
   ...["12345:A", "1", "accountkey=", ...prefixes.flatMap((prefix) => [prefix, `${prefix}a`])],
 ])("takes linear time for many %j", (part) => {
   const text = part.repeat(400_000 / part.length);
-  const started = performance.now();
 
-  redactText(text);
-
-  expect(performance.now() - started).toBeLessThan(2_000);
+  redactText(text); // Quadratic time would exceed the time limit of the test.
 });

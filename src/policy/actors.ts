@@ -5,6 +5,7 @@ import { createPatternSet, listSpellings, type PatternSet } from "../core/name-p
 import { didYouMean } from "../core/nearest.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import type { Objection } from "./objection.ts";
+import type { CompiledWorld } from "./worlds.ts";
 
 export interface ActorConfig {
   readonly name: string;
@@ -16,6 +17,8 @@ export interface ActorConfig {
   readonly attributes?: JsonObject;
   /** Overrides the installation's surface. */
   readonly surface?: SurfaceChoice;
+  /** Absent: the policy's `world`. `null`: none. */
+  readonly world?: string | null;
 }
 
 export interface CompiledActor {
@@ -23,14 +26,19 @@ export interface CompiledActor {
   readonly tools: PatternSet;
   readonly facts: JsonObject;
   readonly surface: SurfaceChoice;
+  readonly world: CompiledWorld | undefined;
 }
 
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
-export const compileActor = ({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor => ({
+export const compileActor = (
+  { name, tools, scope, attributes, surface = {} }: ActorConfig,
+  world: CompiledWorld | undefined,
+): CompiledActor => ({
   name,
   tools: createPatternSet(tools),
-  facts: { ...attributes, name, scope: scope ?? "" },
+  facts: { ...attributes, name, scope: scope ?? "", world: world?.name ?? "" },
   surface,
+  world,
 });
 type Actors = ReadonlyMap<string, CompiledActor>;
 

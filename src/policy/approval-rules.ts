@@ -1,4 +1,4 @@
-import type { Action, ApprovalRule } from "../core/action.ts";
+import { type Action, type ApprovalRule, NOT_ACCEPTED } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -43,6 +43,17 @@ export function checkApproval(
   }
 }
 
+/** Each call asks until a person has accepted the action. An `isAccepted` that throws asks, too. */
+export function checkAcceptance({ isAccepted }: Action): Objection | undefined {
+  try {
+    if (isAccepted === undefined || isAccepted() === true) return undefined;
+  } catch {
+    // Then it counts as not accepted.
+  }
+  const reason = "No person has accepted it yet, so a person must approve this call.";
+  return { ...createAskObjection(NOT_ACCEPTED), reason };
+}
+
 function getCondition(rule: { readonly autoApproveIf: string }): Condition {
   let condition = conditions.get(rule);
   if (condition === undefined) {
@@ -63,7 +74,7 @@ export function canAsk({ approvals, rules }: Pick<Policy, "approvals" | "rules">
   return (
     rules.some(({ effect }) => effect === "ask") ||
     [...approvals.categories.values()].some((rule) => rule !== false) ||
-    actions.some(({ requiresApproval = false }) => requiresApproval !== false)
+    actions.some(({ requiresApproval = false, isAccepted }) => requiresApproval !== false || isAccepted !== undefined)
   );
 }
 

@@ -9,7 +9,14 @@ export type CallFacts = Readonly<Record<"tool" | "actor" | "ctx" | "args", unkno
 export function toCallFacts(action: Action, caller: Caller, actor: CompiledActor | undefined, args: JsonObject = {}) {
   const { session, turn = "", user = { id: "" }, person = "", tenant = "" } = caller;
   const ctx = { session, turn, user, person, tenant };
-  return { tool: toToolFacts(action), actor: actor?.facts ?? { name: caller.actor, scope: "" }, ctx, args };
+  const world = actor?.world?.has(action) === true ? actor.world.name : "";
+  const tool = toToolFacts(action);
+  return {
+    tool: world === "" ? tool : { ...tool, world },
+    actor: actor?.facts ?? { name: caller.actor, scope: "", world: "" },
+    ctx,
+    args,
+  };
 }
 
 const toolFactsCache = new WeakMap<Action, JsonObject>();
@@ -18,7 +25,7 @@ function toToolFacts(action: Action): JsonObject {
   let facts = toolFactsCache.get(action);
   if (facts === undefined) {
     const { name, category, entry, effect, tags, scope, routing, idempotent, peerExposed } = action;
-    facts = { name, category, entry, effect, tags, scope, routing, idempotent, peer_exposed: peerExposed };
+    facts = { name, category, entry, effect, tags, scope, routing, idempotent, peer_exposed: peerExposed, world: "" };
     toolFactsCache.set(action, facts);
   }
   return facts;

@@ -3,13 +3,14 @@ import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import { WORK_LIMIT, type WorkBudget } from "../core/work-budget.ts";
 import { checkActor } from "./actors.ts";
-import { checkApproval, getApprovalRule } from "./approval-rules.ts";
+import { checkAcceptance, checkApproval, getApprovalRule } from "./approval-rules.ts";
 import { type BudgetUsage, checkBudget, listAccounts } from "./budget.ts";
 import { type CallFacts, toCallFacts } from "./call-facts.ts";
 import { type Objection, type PolicyLayer, pickStrongerObjection, policyLayers } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 import { checkTagRules } from "./tag-rules.ts";
 import { checkGates, checkToolPolicy, checkVisibility } from "./tool-policy.ts";
+import { checkWorld } from "./worlds.ts";
 
 export interface PolicyQuestion {
   readonly action: Action;
@@ -91,9 +92,14 @@ function checkAction(
       return checkVisibility(policy.visibility, action, caller);
     case "actor":
       return checkActor(policy.actors, action, caller);
+    case "world":
+      return checkWorld(policy.worlds, policy.actors.get(caller.actor)?.world, action, caller.actor);
     case "budget":
       return usage === undefined ? undefined : checkBudget(listAccounts(policy.budgets, caller), usage);
-    case "approval":
-      return checkApproval(getApprovalRule(action, categories), action, caller, args, getFacts, budget);
+    case "approval": {
+      const objection = checkApproval(getApprovalRule(action, categories), action, caller, args, getFacts, budget);
+      const unaccepted = checkAcceptance(action);
+      return unaccepted === undefined ? objection : pickStrongerObjection(objection, unaccepted);
+    }
   }
 }

@@ -1,7 +1,16 @@
 import type { ActionName } from "../core/names.ts";
 
 /** In the order in which they are checked. */
-export const policyLayers = ["tool-policy", "gates", "tag-rules", "visibility", "actor", "budget", "approval"] as const;
+export const policyLayers = [
+  "tool-policy",
+  "gates",
+  "tag-rules",
+  "visibility",
+  "actor",
+  "world",
+  "budget",
+  "approval",
+] as const;
 export type PolicyLayer = (typeof policyLayers)[number];
 
 /** `hide`: as if the action did not exist. `deny`: visible, but must not run. `ask`: a person must approve first. */

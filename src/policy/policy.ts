@@ -1,5 +1,6 @@
 import { type Action, fingerprint } from "../core/action.ts";
 import { createPatternSet, listSpellings, matchesGlob, type PatternSet } from "../core/name-patterns.ts";
+import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
 import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from "./approval-rules.ts";
@@ -14,6 +15,7 @@ import {
   type ToolPolicy,
   type ToolVisibilityPolicy,
 } from "./tool-policy.ts";
+import { checkWorld, compileWorld, requireWorld, type WorldConfig, type Worlds } from "./worlds.ts";
 
 /** Options of the policy. Without any, every registered action may be used. */
 export interface PolicyOptions {
@@ -23,6 +25,9 @@ export interface PolicyOptions {
   readonly visibility?: ToolVisibilityPolicy;
   /** Default: one actor, `default`, that may use everything but specialist tools. */
   readonly actors?: readonly ActorConfig[];
+  readonly worlds?: readonly WorldConfig[];
+  /** The world of actors that name none. Absent: they are in no world. */
+  readonly world?: string;
   readonly budgets?: Budgets;
   readonly approvals?: ApprovalSettings;
 }
@@ -37,20 +42,25 @@ export interface Policy {
   readonly rules: readonly CompiledTagRule[];
   readonly visibility: ToolVisibilityPolicy | undefined;
   readonly actors: ReadonlyMap<string, CompiledActor>;
+  readonly worlds: Worlds;
   readonly budgets: Budgets;
   readonly approvals: CompiledApprovals;
 }
 
-/** Throws `invalid_expression` for a rule that cannot be compiled. */
+/** Throws `invalid_expression` for a rule that cannot be compiled, and `invalid_config` for an unknown world. */
 export function compilePolicy(options: PolicyOptions = {}): Policy {
   const { tools = {}, gates = [], rules = [], visibility, budgets = {}, approvals = {} } = options;
-  const { actors = [DEFAULT_ACTOR] } = options;
+  const { actors = [DEFAULT_ACTOR], world } = options;
+  const worlds = new Map((options.worlds ?? []).map((each) => [each.name, compileWorld(each)]));
+  const defaultWorld = requireWorld(worlds, world, "world");
   return {
     version: fingerprint({
       tools,
       gates: gates.map(({ name, guards }) => ({ name, guards })),
       rules,
       actors,
+      worlds: options.worlds?.map(({ name, actions }) => ({ name, actions })),
+      world,
       budgets,
       // Times and limits are left out: changing them does not invalidate an approval.
       approvals: { categories: approvals.categories, levels: approvals.levels, allowSelf: approvals.allowSelf },
@@ -65,7 +75,13 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
     gates: gates.map(compileGate),
     rules: rules.map(compileTagRule),
     visibility,
-    actors: new Map(actors.map((actor) => [actor.name, compileActor(actor)])),
+    actors: new Map(
+      actors.map((actor) => {
+        const own = requireWorld(worlds, actor.world, `actors.${actor.name}.world`);
+        return [actor.name, compileActor(actor, actor.world === undefined ? defaultWorld : own)];
+      }),
+    ),
+    worlds,
     budgets,
     approvals: compileApprovals(approvals),
   };
@@ -79,6 +95,8 @@ function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }:
     "tag-rules": hasItems(rules),
     visibility: visibility !== undefined,
     actor: true,
+    // Also without configured worlds: an action that names an unknown one is seen by no caller.
+    world: true,
     budget: hasItems(Object.keys(budgets)),
     approval: true,
   };
@@ -86,11 +104,11 @@ function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }:
 }
 
 /**
- * Warns of patterns that fit no action. `findActorProblems` reports the exact names of actors. `mayFit` tells whether a
- * pattern may fit actions that are not known yet; such a pattern is not reported.
+ * Warns of patterns that fit no action, and of actions that no caller can see because of their world. `findActorProblems`
+ * reports the exact names of actors. A pattern is not reported if `mayFit` says that it may fit actions that are not known yet.
  */
 export function findPolicyWarnings(
-  { tools, gates, actors }: Policy,
+  { tools, gates, actors, worlds }: Policy,
   actions: readonly Action[],
   mayFit: (pattern: string) => boolean = () => false,
 ): readonly string[] {
@@ -105,5 +123,17 @@ export function findPolicyWarnings(
     ...(tools.allowed === undefined ? [] : findIdlePatterns("policy.allowed", listPatterns(tools.allowed))),
     ...gates.flatMap(({ name, guards }) => findIdlePatterns(`the gate ${name}`, listPatterns(guards))),
     ...[...actors.values()].flatMap(({ name, tools: { globs } }) => findIdlePatterns(`actor ${name}`, globs)),
+    ...[...worlds.values()].flatMap(({ name, actions }) =>
+      findIdlePatterns(`the world ${name}`, listPatterns(actions)),
+    ),
+    ...[...actors.values()].flatMap(({ name, tools, world }) =>
+      actions.flatMap((action) => {
+        const objection = tools.listsByName(action) ? checkWorld(worlds, world, action, name) : undefined;
+        return objection === undefined ? [] : [`actor ${name} lists "${action.name}", but ${objection.rule}`];
+      }),
+    ),
+    ...[...new Set(actions.flatMap(({ world }) => (world === undefined || worlds.has(world) ? [] : [world])))].map(
+      (world) => `no world is called ${quoteName(world)}, so no caller sees its actions`,
+    ),
   ];
 }

@@ -81,7 +81,7 @@ export async function answerCall(
     approvalGate: createRecordedGate(script, valueLimit),
     // No retries: the recorded end already includes them.
     router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
-    runner: createRecordedRunner(script, call, trace),
+    runner: createRecordedRunner(script, call, trace, { accounts, policy: environment.policy }),
     handles: { fill: async (_caller, args) => ({ args: script.filledArgs?.(args) ?? args, from: [] }) },
     resultStore: {
       store: async () => undefined,
@@ -173,12 +173,23 @@ function createTraceRecord(trace: CallTrace): CallRecord {
     suspended() {},
     resumed() {},
     activated() {},
+    modelCalled() {},
     flush: async () => {},
     ended: async () => {},
   };
 }
 
-function createRecordedRunner(script: ReplayScript, { id, inside }: ActionCall, trace: CallTrace): Runner {
+/** Whether another policy refused a request to a language model that is allowed now, so that the end now is not known. */
+function hadSmallerModelBudget({ modelUsages, end, decisions: [first] }: RecordedCall, { version }: Policy): boolean {
+  return modelUsages !== undefined && end?.code === "budget_exceeded" && first?.policyVersion !== version;
+}
+
+function createRecordedRunner(
+  script: ReplayScript,
+  { id, inside }: ActionCall,
+  trace: CallTrace,
+  { accounts, policy }: Pick<ReplayEnvironment, "accounts" | "policy">,
+): Runner {
   return {
     async run(action, _args, _context, { signal }) {
       if (signal?.aborted) throw new QmError("cancelled", `${action.name} was cancelled`);
@@ -187,8 +198,10 @@ function createRecordedRunner(script: ReplayScript, { id, inside }: ActionCall, 
       const inner = recorded === undefined ? undefined : findInnerApproval(recorded);
       if (recorded !== undefined && (hasRun(recorded) || inner !== undefined)) {
         await script.inside?.({ callId: id, held: new Set([...(inside?.held ?? []), action.name]) });
+        const refused = accounts.chargeModel(recorded);
+        if (refused !== undefined) throw restoreError({ code: "budget_exceeded", reason: refused.reason });
         if (recorded.end?.status === "done") return recorded.end.result;
-        if (recorded.end !== undefined) throw restoreError(recorded.end);
+        if (recorded.end !== undefined && !hadSmallerModelBudget(recorded, policy)) throw restoreError(recorded.end);
         if (inner !== undefined) return new WaitingInside(toRecordedWait(action, inner, recorded.at), undefined);
       }
       trace.isMissing = true;

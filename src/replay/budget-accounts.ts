@@ -1,6 +1,13 @@
 import type { Caller } from "../core/caller.ts";
 import type { BudgetMeter } from "../invoke/budget-meter.ts";
-import { createBudgetObjection, listAccounts, type UsageTotals } from "../policy/budget.ts";
+import {
+  checkModelBudget,
+  createBudgetObjection,
+  listAccounts,
+  type ModelUsage,
+  type UsageTotals,
+} from "../policy/budget.ts";
+import type { Objection } from "../policy/objection.ts";
 import type { Policy } from "../policy/policy.ts";
 import { hasRun, type RecordedCall } from "./recorded-call.ts";
 
@@ -8,6 +15,8 @@ import { hasRun, type RecordedCall } from "./recorded-call.ts";
 export interface BudgetAccounts {
   /** The meter of one call. `getRecorded` returns undefined for a call that is not recorded. */
   createMeter(getRecorded: () => RecordedCall | undefined): BudgetMeter;
+  /** Charges the recorded requests to language models. Answers the objection to the first that would be refused now. */
+  chargeModel(recorded: RecordedCall): Objection | undefined;
   /** For a recorded call that was charged and is not made now. */
   refund(recorded: RecordedCall): void;
 }
@@ -43,8 +52,9 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
 
   function count(caller: Caller, more: UsageTotals): void {
     for (const { key } of listAccounts(policy.budgets, caller)) {
-      const { calls, ms, bytes } = counted.get(key) ?? NOTHING;
-      counted.set(key, { calls: calls + more.calls, ms: ms + more.ms, bytes: bytes + more.bytes });
+      const { calls, ms, bytes, ...model } = counted.get(key) ?? NOTHING;
+      const sum = { calls: calls + more.calls, ms: ms + more.ms, bytes: bytes + more.bytes };
+      counted.set(key, { ...sum, ...addModelUsage(model, more) });
     }
   }
 
@@ -75,13 +85,41 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
         count(caller, { calls: 0, ms: Math.round(ms), bytes });
         return undefined;
       },
+      // A replay runs no handler, so it sends no request to a model. `chargeModel` charges the recorded ones.
+      checkModel: async () => undefined,
+      addModelUsage: async () => {},
     }),
+    chargeModel(recorded) {
+      const { caller, decisions, modelUsages = [] } = recorded;
+      const accounts = listAccounts(policy.budgets, caller);
+      // Under the same policy the recorded refusals are repeated.
+      const isSame = decisions[0]?.policyVersion === policy.version;
+      let used: ModelUsage = { tokens: 0, cost: 0 };
+      let refused: Objection | undefined;
+      for (const usage of modelUsages) {
+        const spent = accounts.map(({ key }) => {
+          const before = readSpent(key, recorded);
+          return [key, { ...before, ...addModelUsage(before, used) }] as const;
+        });
+        refused = isSame ? undefined : checkModelBudget(accounts, new Map(spent));
+        if (refused !== undefined) break;
+        used = addModelUsage(used, usage);
+      }
+      count(caller, { ...NOTHING, ...used });
+      return refused;
+    },
     refund(recorded) {
       if (hasRun(recorded)) shift(recorded.caller, -1);
     },
   };
 }
 
-function hasExceededBudget({ end, decisions }: RecordedCall): boolean {
-  return end?.code === "budget_exceeded" && decisions.at(-1)?.decision !== "deny";
+const addModelUsage = (one: Partial<ModelUsage>, other: Partial<ModelUsage>): ModelUsage => ({
+  tokens: (one.tokens ?? 0) + (other.tokens ?? 0),
+  cost: (one.cost ?? 0) + (other.cost ?? 0),
+});
+
+function hasExceededBudget(recorded: RecordedCall): boolean {
+  const { end, decisions } = recorded;
+  return end?.code === "budget_exceeded" && decisions.at(-1)?.decision !== "deny" && !hasRun(recorded);
 }

@@ -5,7 +5,7 @@ import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../
 import { quoteName } from "../core/names.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import type { UsageTotals } from "../policy/budget.ts";
+import type { ModelUsage, UsageTotals } from "../policy/budget.ts";
 import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded-call.ts";
 import { hasTokens, isAltered } from "./recorded-call.ts";
 
@@ -75,6 +75,7 @@ function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
   if (type === "call.decided") call.decisions.push(readDecision(data));
   if (type === "call.suspended") updateApproval({});
   if (type === "call.resumed") updateApproval({ resumed: true });
+  if (type === "model.called") call.modelUsages = [...(call.modelUsages ?? []), readModelUsage(data)];
   if (type === "call.ended") call.end = readEnd(data);
   if (type === "approval.expired") updateApproval({ expired: readText(data, "reason") ?? "" });
   if (type === "approval.interrupted") updateApproval({ interrupted: true });
@@ -134,9 +135,18 @@ function readUsage(value: unknown): ReadonlyMap<string, UsageTotals> {
   const usage = new Map<string, UsageTotals>();
   for (const [key, spent] of Object.entries(isRecord(value) ? value : {}))
     if (isRecord(spent))
-      usage.set(key, { calls: readAmount(spent.calls), ms: readAmount(spent.ms), bytes: readAmount(spent.bytes) });
+      usage.set(key, {
+        ...{ calls: readAmount(spent.calls), ms: readAmount(spent.ms), bytes: readAmount(spent.bytes) },
+        ...(spent.tokens === undefined ? {} : { tokens: readAmount(spent.tokens) }),
+        ...(spent.cost === undefined ? {} : { cost: readAmount(spent.cost) }),
+      });
   return usage;
 }
+
+const readModelUsage = (data: JsonObject): ModelUsage => ({
+  tokens: readAmount(data.inputTokens) + readAmount(data.outputTokens),
+  cost: readAmount(data.cost),
+});
 
 function readEnd(data: JsonObject): RecordedEnd {
   const status = readText(data, "status");

@@ -5,7 +5,7 @@ import type { ActionName } from "../core/names.ts";
 import { createFailedOutcome, type Outcome } from "../core/outcome.ts";
 import { findTokens } from "../distribution/anchor-token.ts";
 import { toDoneOutcome } from "../invoke/result.ts";
-import type { UsageTotals } from "../policy/budget.ts";
+import type { ModelUsage, UsageTotals } from "../policy/budget.ts";
 
 export interface RecordedCall {
   readonly callId: string;
@@ -23,6 +23,8 @@ export interface RecordedCall {
   /** Empty: it ended before. Several: a resumed call was decided again. */
   readonly decisions: readonly RecordedDecision[];
   readonly approval?: RecordedApproval;
+  /** The usage of its requests to language models, in order. Absent: it made none. */
+  readonly modelUsages?: readonly ModelUsage[];
   /** Absent: it waits for a person, or the process ended while it ran. */
   readonly end?: RecordedEnd;
   /** Describes the redacted parts that could change the decision. */
@@ -65,7 +67,9 @@ export interface RecordedEnd {
 const NOT_RUN: readonly ErrorCode[] = ["approval_expired", "budget_exceeded", "tool_denied"];
 
 /** Whether the handler was entered, as far as the ledger shows. */
-export function hasRun({ decisions, approval, end }: RecordedCall): boolean {
+export function hasRun({ decisions, approval, end, modelUsages }: RecordedCall): boolean {
+  // Its budget may have been used up by a request to a language model, after the handler was entered.
+  if (modelUsages !== undefined) return true;
   const last = decisions.at(-1);
   if (last === undefined || last.decision === "deny") return false;
   if (last.decision === "ask" && approval?.resumed !== true) return false;

@@ -1,4 +1,5 @@
 import { onAbort, raceAbort } from "../core/async.ts";
+import { isLeftOpen } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { clip } from "../core/json.ts";
 import { LONGEST_BACKOFF_MS, type RetryPolicy } from "./rules.ts";
@@ -30,7 +31,9 @@ export function startTask({
   const controller = new AbortController();
   const { signal } = controller;
   const stop = (reason: QmError): void => controller.abort(reason);
-  const stopListening = onAbort(outer, () => stop(createCancelError()));
+  const stopListening = onAbort(outer, (reason) =>
+    stop(isLeftOpen(reason) ? (reason as QmError) : createCancelError()),
+  );
   const timer = deadlineMs === undefined ? undefined : setTimeout(() => stop(createLateError()), deadlineMs);
   return {
     signal,

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { defineAction } from "../catalog/define-action.ts";
+import type { World } from "../core/world.ts";
 import { type DirectoryOptions, renderDirectory } from "./directory.ts";
 
 const action = (name: string, more: { tags?: string[]; world?: string } = {}) => {
@@ -32,28 +33,58 @@ const actions = [
   action("tool__remember"),
 ];
 
-test("lists worlds first, then namespaces with their shared tags", () => {
+const kitchen: World = {
+  name: "kitchen",
+  description: "Cook and clean.",
+  groups: [],
+  has: ({ name }) => ["skill__brew", "tool__remember"].includes(name),
+};
+
+test("groups actions by namespace, with their shared tags", () => {
   expect(renderDirectory(actions, options())).toEqual({
     text: `## Directory of actions
-- world kitchen — 1 action
-  skill__brew
 - file — 2 actions
   file__list, file__read
 - mcp__github — code — 2 actions
   mcp__github__create_issue, mcp__github__list_issues
+- skill — 1 action
+  skill__brew
 - tool — 1 action
   tool__remember`,
-    groups: ["world kitchen", "file", "mcp__github", "tool"],
+    groups: ["file", "mcp__github", "skill", "tool"],
     actions: 6,
   });
 });
 
-test("counts omitted names and groups", () => {
-  const { text, groups, actions: held } = renderDirectory(actions, options({ maxGroups: 2, maxActionsPerGroup: 1 }));
+test("lists the caller's world first, its own groups before the rest of it", () => {
+  const world: World = { ...kitchen, groups: [{ name: "drinks", title: "Coffee", actions: ["skill__brew"] }] };
+  const { text } = renderDirectory(actions, options({ groups: [{ name: "files", namespaces: ["file"] }] }), world);
 
-  expect(text).toContain("- file — 2 actions\n  file__list, +1\n- and 2 more groups, 3 actions; search finds them");
-  expect(groups).toEqual(["world kitchen", "file"]);
-  expect(held).toBe(3);
+  expect(text).toBe(`## Directory of actions
+### World kitchen: Cook and clean.
+- drinks — Coffee — 1 action
+  skill__brew
+- tool — 1 action
+  tool__remember
+### Core
+- files — 2 actions
+  file__list, file__read
+- mcp__github — code — 2 actions
+  mcp__github__create_issue, mcp__github__list_issues`);
+});
+
+test("has no headings when the world adds nothing", () => {
+  const { text } = renderDirectory(actions, options(), { ...kitchen, has: () => false });
+
+  expect(text).toBe(renderDirectory(actions, options()).text);
+});
+
+test("counts omitted names and groups", () => {
+  const { text, groups, actions: held } = renderDirectory(actions, options({ maxGroups: 1, maxActionsPerGroup: 1 }));
+
+  expect(text).toContain("- file — 2 actions\n  file__list, +1\n- and 3 more groups, 4 actions; search finds them");
+  expect(groups).toEqual(["file"]);
+  expect(held).toBe(2);
 });
 
 test("can leave out counts, except for groups with omitted names", () => {
@@ -73,7 +104,7 @@ test("a group matches by namespace, tag, name or glob, and the first match wins"
   ];
   const found = renderDirectory(actions, options({ groups }));
 
-  expect(found.groups).toEqual(["issues", "files", "world kitchen"]);
+  expect(found.groups).toEqual(["issues", "files", "skill"]);
   expect(found.text).toContain("- issues — GitHub — about code — 3 actions");
   expect(renderDirectory(actions, options({ groups, defaultGroups: false })).groups).toEqual(["issues", "files"]);
 });

@@ -1,8 +1,9 @@
 import { type Action, summarizeAction } from "../core/action.ts";
 import { toOneLine } from "../core/display-text.ts";
-import { clip } from "../core/json.ts";
+import { clip, getOrCreate } from "../core/json.ts";
 import { createPatternSet } from "../core/name-patterns.ts";
 import { getNamespace } from "../core/names.ts";
+import type { DirectoryGroup, World } from "../core/world.ts";
 import type { CatalogSearchResult } from "./search.ts";
 
 const QUERY_LIMIT = 120;
@@ -15,17 +16,6 @@ export function renderHints(query: string, { hits }: CatalogSearchResult): strin
     ({ action }) => `- ${action.name}: ${clip(toOneLine(summarizeAction(action)), SUMMARY_LIMIT)}`,
   );
   return [title, ...lines].join("\n");
-}
-
-/** A configured group of the directory. An action goes to the first group that matches it. */
-export interface DirectoryGroup {
-  readonly name: string;
-  readonly title?: string;
-  /** When to look here, in a few words. */
-  readonly trigger?: string;
-  readonly namespaces?: readonly string[];
-  readonly tags?: readonly string[];
-  readonly actions?: readonly string[];
 }
 
 export interface DirectoryOptions {
@@ -46,13 +36,23 @@ export interface Directory {
 
 type FilledGroup = Omit<DirectoryGroup, "actions"> & { readonly held: readonly Action[] };
 
-/** Configured groups first, then by world, then by namespace. Omitted actions are counted: there is more to find. */
-export function renderDirectory(actions: readonly Action[], options: DirectoryOptions): Directory {
-  const { filled, rest } = fillDefinedGroups(actions, options.groups);
-  const groups = options.defaultGroups ? [...filled, ...groupByWorld(rest), ...groupByNamespace(rest)] : filled;
+/**
+ * The caller's world first, then core: in each the configured groups, then the other actions by namespace. Omitted actions
+ * are counted: there is more to find.
+ */
+export function renderDirectory(actions: readonly Action[], options: DirectoryOptions, world?: World): Directory {
+  const own = fillDefinedGroups(actions, world?.groups ?? []);
+  const { filled, rest } = fillDefinedGroups(own.rest, options.groups);
+  const isOwn = (action: Action) => world?.has(action) === true;
+  const groupRest = (held: readonly Action[]) => (options.defaultGroups ? groupByNamespace(held) : []);
+  const worldGroups = [...own.filled, ...groupRest(rest.filter(isOwn))];
+  const groups = [...worldGroups, ...filled, ...groupRest(rest.filter((action) => !isOwn(action)))];
   const included = groups.slice(0, options.maxGroups);
   const omitted = groups.slice(options.maxGroups);
-  const lines = included.flatMap((group) => renderGroup(group, options));
+  const lines = included.flatMap((group, at) => [
+    ...(world !== undefined && worldGroups.length > 0 ? renderHeading(world, at, worldGroups.length) : []),
+    ...renderGroup(group, options),
+  ]);
   if (omitted.length > 0 && lines.length > 0) {
     lines.push(
       `- and ${formatCount(omitted.length, "more group")}, ${formatCount(countHeld(omitted), "action")}; search finds them`,
@@ -63,6 +63,13 @@ export function renderDirectory(actions: readonly Action[], options: DirectoryOp
     groups: included.map(({ name }) => name),
     actions: countHeld(included),
   };
+}
+
+/** The heading above the group at this place, if there is one. `count`: the groups of the world. */
+function renderHeading({ name, description }: World, at: number, count: number): readonly string[] {
+  const title = description === undefined ? name : `${name}: ${toOneLine(description)}`;
+  if (at === 0) return [`### World ${title}`];
+  return at === count ? ["### Core"] : [];
 }
 
 function renderGroup({ name, title, trigger, held }: FilledGroup, options: DirectoryOptions): readonly string[] {
@@ -92,27 +99,17 @@ function createGroupMatcher({ namespaces = [], tags = [], actions = [] }: Direct
     patterns.findMatch(action) !== undefined;
 }
 
-const groupByWorld = (actions: readonly Action[]): readonly FilledGroup[] =>
-  groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
-
 function groupByNamespace(actions: readonly Action[]): readonly FilledGroup[] {
-  const plain = groupActions(actions, ({ world, name }) => (world === undefined ? getNamespace(name) : undefined));
-  return plain.map(([name, held]) => {
-    const shared = (held[0]?.tags ?? []).filter((tag) => tag !== name && held.every(({ tags }) => tags.includes(tag)));
-    return { name, ...(shared.length === 0 ? {} : { trigger: shared.slice(0, 3).join(", ") }), held };
-  });
-}
-
-function groupActions(actions: readonly Action[], getKey: (action: Action) => string | undefined) {
   const groups = new Map<string, Action[]>();
-  for (const action of actions) {
-    const key = getKey(action);
-    if (key === undefined) continue;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [action]);
-    else group.push(action);
-  }
-  return [...groups].sort(([a], [b]) => (a < b ? -1 : 1));
+  for (const action of actions) getOrCreate(groups, getNamespace(action.name), (): Action[] => []).push(action);
+  return [...groups]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, held]) => {
+      const shared = (held[0]?.tags ?? []).filter(
+        (tag) => tag !== name && held.every(({ tags }) => tags.includes(tag)),
+      );
+      return { name, ...(shared.length === 0 ? {} : { trigger: shared.slice(0, 3).join(", ") }), held };
+    });
 }
 
 const countHeld = (groups: readonly FilledGroup[]): number => groups.reduce((sum, group) => sum + group.held.length, 0);

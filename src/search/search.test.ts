@@ -3,7 +3,7 @@ import { z } from "zod";
 import { defineAction } from "../catalog/define-action.ts";
 import { takeSnapshot } from "../catalog/snapshot.ts";
 import { createView } from "../catalog/view.ts";
-import type { Action } from "../core/action.ts";
+import type { Action, Readiness } from "../core/action.ts";
 import { type CatalogSearchOptions, createCatalogSearch } from "./search.ts";
 import type { SemanticIndex } from "./semantic/semantic-index.ts";
 
@@ -56,6 +56,23 @@ const search = (options: Partial<CatalogSearchOptions> = {}) =>
 const names = ({ hits }: { hits: readonly { action: Action }[] }) => hits.map(({ action: { name } }) => name);
 
 describe("a search", () => {
+  test("puts an action that cannot be used now after one that matches about as well", async () => {
+    const asleep = (name: string, description: string, readiness: () => Readiness) =>
+      Object.freeze({ ...action(name, description), readiness });
+    const throwing = () => {
+      throw new Error("gone");
+    };
+    const list = [
+      asleep("a__summarize", "Summarize a text.", () => "unavailable"),
+      asleep("b__summarize", "Summarize a text.", throwing),
+      asleep("c__summary", "Summarize a long text of several pages.", () => "not_started"),
+      action("d__count", "Count words."),
+    ];
+
+    expect(names(await search()(viewOf(list), { query: "summarize a text" }))[0]).toBe("c__summary");
+    expect(names(await search()(viewOf(list), { query: "a__summarize" }))[0]).toBe("a__summarize");
+  });
+
   test("is by words without an embedder, and hybrid with one", async () => {
     const byWords = await search()(viewOf(), { query: "send an email" });
     const both = await search({ semantic: meaning(["chat__post"]) })(viewOf(), { query: "send an email" });

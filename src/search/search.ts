@@ -57,11 +57,21 @@ const HANDLE = /\b(?:note|collection)__\d|\$from\b/i;
 const NOTE_WORD = /\b(?:notes?|collections?|handles?|infospace)\b/i;
 /** How much actions on notes count: their verbs are common, and without a note in the query another tool is meant. */
 const weighNoteActions = (query: string): number => (HANDLE.test(query) ? 2 : NOTE_WORD.test(query) ? 1 : 1 / 3);
+/** How much an action counts that cannot be used now: a usable one that matches about as well comes first. */
+const UNAVAILABLE_WEIGHT = 1 / 3;
 const BELOW_EXACT = 0.99;
 /** Lists to fuse or to weigh are longer than the result: a middling hit may be the best in the end. */
 const RANKED_FROM = 50;
 const UNMATCHED_LIMIT = 10;
 const WORD_LIMIT = 40;
+
+function isUnavailable({ readiness }: Action): boolean {
+  try {
+    return readiness?.() === "unavailable";
+  } catch {
+    return true;
+  }
+}
 
 export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearch {
   const { maxResults, preferredNamespaces, notesCategory, semantic, onPrepared } = options;
@@ -83,12 +93,13 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     return index;
   }
 
-  /** Weighs the actions on notes. An exact name keeps its score. */
+  /** Weighs the actions on notes and those that cannot be used now. An exact name keeps its score. */
   function pickBest(hits: readonly Hit[], { query, limit }: FullRequest): readonly Hit[] {
-    const weight = weighNoteActions(query);
+    const noteWeight = weighNoteActions(query);
     const weighed = hits.map(({ action, score }) => {
-      const isWeighed = action.category === notesCategory && score < 1;
-      return { action, score: isWeighed ? Math.min(weight * score, BELOW_EXACT) : score };
+      const weight =
+        (action.category === notesCategory ? noteWeight : 1) * (isUnavailable(action) ? UNAVAILABLE_WEIGHT : 1);
+      return { action, score: weight === 1 || score >= 1 ? score : Math.min(weight * score, BELOW_EXACT) };
     });
     return weighed.sort(order).slice(0, limit);
   }

@@ -25,7 +25,7 @@ const PAGE_SIZE = 8;
 /** All but the outcome, which may be long. */
 const columns = sql`
   id, call_id, state, action, definition, args, caller, via, policy_version, binding, level, rule, reason, preview,
-  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered, parent`;
+  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered, parent, method`;
 
 const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
@@ -136,7 +136,7 @@ const isClaimed = (id: string, executor: string): SqlQuery => sql`
     id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null`;
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
-  const { binding, caller, parent, requestedAt: now } = approval;
+  const { binding, caller, parent, method, requestedAt: now } = approval;
   const session = toStorableText(caller.session);
   // On engines with concurrent writers, a second request of the same caller waits here before it reads.
   const lock = `approvals of ${toStorableText(caller.client ?? caller.session)}`;
@@ -148,7 +148,9 @@ async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnT
   const isStanding = sql`binding = ${binding} and (${isOpen} or (${isOver} and delivered = 0))`;
   // From now on, the outcome of a call that was asked for directly is left to the outer call, too.
   if (parent !== undefined)
-    await tx.all(sql`update approvals set parent = ${toStorableText(parent)} where ${isStanding} and parent is null`);
+    await tx.all(sql`
+      update approvals set parent = ${toStorableText(parent)}, method = ${toStorableText(method)}
+      where ${isStanding} and parent is null`);
   const [standing] = await tx.all(sql`
     select ${columns}, outcome from approvals where ${isStanding}
     order by requested_at desc, id desc limit 1`);
@@ -165,14 +167,15 @@ async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnT
 function buildInsert(approval: NewApproval, session: string): SqlQuery {
   const { args, caller, requestedAt, expiresAt } = approval;
   const texts = (...values: readonly (string | undefined)[]) => bindList(values.map(toStorableText));
-  const { id, callId, parent, action, definition, via, policyVersion, binding, level, rule, reason, preview } =
-    approval;
+  const { id, callId, parent, method, action, definition, via, policyVersion, binding } = approval;
+  const { level, rule, reason, preview } = approval;
   return sql`
     insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, user_id,
-      via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered, parent)
+      via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered, parent,
+      method)
     values (${texts(id, callId)}, 'pending', ${texts(action, definition)}, ${JSON.stringify(args)},
       ${JSON.stringify(caller)}, ${texts(caller.actor)}, ${session}, ${texts(caller.turn, caller.tenant, caller.user?.id)},
-      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0, ${texts(parent)})
+      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0, ${texts(parent, method)})
     returning ${columns}`;
 }
 
@@ -210,6 +213,7 @@ function toApproval(row: SqlRow): Approval {
     id,
     callId: String(row.call_id),
     ...optionalField("parent", row.parent, String),
+    ...optionalField("method", row.method, String),
     state: readKnownText(row, "state", approvalStates, what),
     ...readTexts(row, { action: "action", definition: "definition" }),
     args: readJsonObject(row, "args", what),

@@ -1,8 +1,17 @@
+import { hasSideEffects } from "../core/action.ts";
 import { type NewEvent, SYSTEM_SESSION } from "../core/events.ts";
 import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
-import type { ChainHead, EventQuery, EventStore, PrunedChain, StoredEvent } from "../ledger/event-store.ts";
+import type {
+  CallProcess,
+  ChainHead,
+  EventQuery,
+  EventStore,
+  PrunedChain,
+  StoredEvent,
+} from "../ledger/event-store.ts";
 import { CHAIN_START, hashLineText } from "../ledger/hash-chain.ts";
 import {
+  bindList,
   createWriteTag,
   joinQueries,
   matchTexts,
@@ -16,9 +25,9 @@ import {
 
 const DEFAULT_LIMIT = 1000;
 
-/** The ledger in SQL: one table of lines and one of the last line of each chain. */
-export const createSqlEventStore = (db: Sql): EventStore => ({
-  append: (events) => db.transaction((tx) => appendEvents(tx, events)),
+/** The ledger in SQL: one table of lines and one of the last line of each chain. `self` runs calls. */
+export const createSqlEventStore = (db: Sql, self?: CallProcess): EventStore => ({
+  ...createRunningCalls(db, self),
   async read({ limit = DEFAULT_LIMIT, ...query }) {
     const newestFirst = query.after === undefined;
     const isOneSession = (query.session ?? query.lastSessionOf) !== undefined;
@@ -41,11 +50,73 @@ export const createSqlEventStore = (db: Sql): EventStore => ({
           where state in ('pending', 'approved', 'executing') or (state in ('done', 'interrupted') and recorded = 0))
         union all
         select session, started_at from turns where state in ('running', 'suspended')
+        union all
+        select session, started_at from method_runs where state in ('running', 'waiting')
       ) needed group by session`);
     return new Map(rows.map((row) => [String(row.session), new Date(String(row.at))]));
   },
   prune: (upTo, toEvent) => db.transaction((tx) => pruneEvents(tx, upTo, toEvent)),
 });
+
+/** Notes which calls may have had an effect when their process dies, with the events of their start and end. */
+function createRunningCalls(db: Sql, self: CallProcess | undefined): Pick<EventStore, "append" | "takeUnfinished"> {
+  const running = new Set<string>();
+  const write = createWriteTag(db);
+
+  async function noteRunning(tx: Sql, events: readonly NewEvent[], { id, pid, host }: CallProcess): Promise<void> {
+    const ended = new Set(events.flatMap(findEndedCall));
+    const begun = events.filter((event) => isBegun(event) && !ended.has(event.data.callId));
+    const over = [...ended].filter((callId) => running.has(callId));
+    if (over.length > 0) await tx.all(sql`delete from running_calls where call_id in (${bindList(over)})`);
+    if (begun.length === 0) return;
+    const rows = begun.map(
+      ({ at, data }) => sql`(${readOwnText(data, "callId")}, ${id}, ${pid}, ${host}, ${at.toISOString()})`,
+    );
+    await tx.all(sql`
+      insert into running_calls (call_id, process, pid, host, since) values ${joinQueries(rows, ", ")}
+      on conflict (call_id) do nothing`);
+  }
+
+  return {
+    async append(events) {
+      await db.transaction(async (tx) => {
+        await appendEvents(tx, events);
+        if (self !== undefined) await noteRunning(tx, events, self);
+      });
+      for (const event of events) {
+        if (self !== undefined && isBegun(event)) running.add(event.data.callId);
+        for (const callId of findEndedCall(event)) running.delete(callId);
+      }
+    },
+    async takeUnfinished(isGone) {
+      if (self === undefined) return [];
+      const rows = await db.all(sql`
+        select call_id, process, pid, host, since from running_calls where process <> ${self.id} order by since`);
+      const taken: string[] = [];
+      for (const { call_id, process, pid, host, since } of rows) {
+        const owner = { id: String(process), pid: Number(pid), host: String(host) };
+        if (!isGone(owner, new Date(String(since)))) continue;
+        const isTaken = await write`
+          update running_calls set process = ${self.id}, pid = ${self.pid}, host = ${self.host}
+          where call_id = ${String(call_id)} and process = ${owner.id} returning call_id`;
+        if (!isTaken) continue;
+        taken.push(String(call_id));
+        running.add(String(call_id));
+      }
+      return taken;
+    },
+  };
+}
+
+/** Calls that run after an approval are noted with it. Those that change nothing may be forgotten. */
+const isBegun = (event: NewEvent): event is Extract<NewEvent, { type: "call.decided" }> =>
+  event.type === "call.decided" &&
+  event.data.decision === "allow" &&
+  event.data.approvalId === undefined &&
+  hasSideEffects(event.data.effect);
+
+const findEndedCall = ({ type, data }: NewEvent): readonly string[] =>
+  type === "call.ended" || type === "call.suspended" ? [data.callId] : [];
 
 const toChainHead = (row: SqlRow): ChainHead => ({
   session: String(row.session),

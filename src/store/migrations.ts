@@ -174,6 +174,43 @@ export const migrations: readonly Migration[] = [
     name: "calls inside others that wait",
     statements: () => [sql`alter table approvals add column parent text`],
   },
+  {
+    name: "running calls",
+    statements: () => [
+      sql`create table running_calls (
+        call_id text primary key, process text not null, pid bigint not null, host text not null, since text not null)`,
+    ],
+  },
+  {
+    name: "usage of language models",
+    statements: () => [
+      sql`alter table usage add column tokens bigint not null default 0`,
+      sql`alter table usage add column cost double precision not null default 0`,
+    ],
+  },
+  {
+    name: "trusted skills",
+    statements: () => [
+      sql`create table skill_pins (
+        root text not null, skill text not null, digest text not null, pinned_at text not null,
+        pinned_by text not null, files text not null, primary key (root, skill))`,
+    ],
+  },
+  {
+    name: "runs of methods",
+    statements: () => [
+      sql`alter table approvals add column method text`,
+      sql`create table method_runs (
+        id text primary key, key text not null, state text not null, action text not null, digest text not null,
+        caller text not null, session text not null, args text not null, call_id text not null, step bigint not null,
+        steps bigint not null, requests bigint not null, progress text not null, holder text, holder_pid bigint,
+        holder_host text, lease_until text, approval_id text, started_at text not null, changed_at text not null,
+        outcome text, reason text, result text, delivered integer not null)`,
+      // A caller has at most one open run of the same call.
+      sql`create unique index method_runs_open on method_runs (key) where state in ('running', 'waiting')`,
+      sql`create index method_runs_by_key on method_runs (key)`,
+    ],
+  },
 ];
 
 /** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */

@@ -1,12 +1,15 @@
+import type { CallProcess } from "../ledger/event-store.ts";
 import { createSqlActionUseStore, createSqlActivationStore } from "./activation.ts";
 import { createSqlAnchorStore } from "./anchors.ts";
 import { createSqlApprovalStore } from "./approvals.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { createSqlEventStore } from "./events.ts";
 import { createSqlInfospaceStore } from "./infospace.ts";
+import { createSqlMethodRunStore } from "./method-runs.ts";
 import { migrate } from "./migrations.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
+import { createSqlSkillPinStore } from "./skill-pins.ts";
 import type { SqlDriver } from "./sql.ts";
 import { createSqlTurnStore } from "./suspended-turns.ts";
 import { createSqlUsageStore } from "./usage.ts";
@@ -17,20 +20,22 @@ export type Store = Readonly<Awaited<ReturnType<typeof openStore>>>;
 
 export interface StoreOptions extends SqliteOptions {
   readonly now: () => Date;
+  /** This process, if it runs calls. */
+  readonly self?: CallProcess;
 }
 
 /** Opens the store in the file at `path` (or `:memory:`). Creates or migrates it if needed. */
-export const openSqliteStore = async (path: string, { now, ...options }: StoreOptions): Promise<Store> =>
-  openStore(await openSqlite(path, options), now);
+export const openSqliteStore = async (path: string, { now, self, ...options }: StoreOptions): Promise<Store> =>
+  openStore(await openSqlite(path, options), now, self);
 
 /** Owns `db` from now on: closes it with the store, or at once if the migration fails. */
-export async function openStore(db: SqlDriver, now: () => Date) {
+export async function openStore(db: SqlDriver, now: () => Date, self?: CallProcess) {
   await migrate(db).catch(async (thrown) => {
     await db.close();
     throw thrown;
   });
   return {
-    events: createSqlEventStore(db),
+    events: createSqlEventStore(db, self),
     usage: createSqlUsageStore(db, now),
     activation: createSqlActivationStore(db, now),
     actionUse: createSqlActionUseStore(db),
@@ -44,6 +49,8 @@ export async function openStore(db: SqlDriver, now: () => Date) {
     anchors: createSqlAnchorStore(db, now),
     infospace: createSqlInfospaceStore(db, now),
     turns: createSqlTurnStore(db),
+    skillPins: createSqlSkillPinStore(db),
+    methodRuns: createSqlMethodRunStore(db),
     close: db.close,
   };
 }

@@ -46,10 +46,14 @@ export async function copyStore(from: string, to: string, options: CopyOptions):
 const EXPIRY_REASON = "the store was restored from a backup, so it may have run already";
 
 /**
- * Ends the approvals of a restored store, because their calls may have run after the backup was made: a person must not
- * be asked about them again as if they were new. Records it. Returns the number of expired approvals.
+ * Ends the approvals and the runs of methods of a restored store. Their calls may have run after the backup was made, so a
+ * person must not be asked about them again as if they were new. Records it. Returns the number of expired approvals.
  */
-export async function recordRestore({ approvals, events }: Store, now: Date, file: string): Promise<number> {
+export async function recordRestore(
+  { approvals, events, methodRuns }: Store,
+  now: Date,
+  file: string,
+): Promise<number> {
   const expired: Approval[] = [];
   const answer = { by: "quartermaster", via: "restore", at: now.toISOString(), reason: EXPIRY_REASON };
   const open = await approvals.list({ state: ["pending", "approved", "executing"], limit: Number.MAX_SAFE_INTEGER });
@@ -57,6 +61,9 @@ export async function recordRestore({ approvals, events }: Store, now: Date, fil
     if (approval.executor !== undefined) await approvals.release(approval.id, approval.executor);
     if (await approvals.expire(approval.id, { decision: "expired", ...answer })) expired.push(approval);
   }
+  // Their later steps may have run after the backup, too.
+  const runs = await methodRuns.list({ isOpen: true, limit: Number.MAX_SAFE_INTEGER });
+  for (const { id } of runs) await methodRuns.cancel(id, now);
   const restored: NewEvent = {
     type: "store.restored",
     at: now,

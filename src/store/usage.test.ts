@@ -22,6 +22,24 @@ test("counts calls, and adds their time and bytes", async () => {
   expect(await usage.read([])).toEqual(new Map());
 });
 
+test("adds the tokens and costs of language models", async () => {
+  const usage = await opened();
+
+  await usage.addModelUsage(["a", "b"], { tokens: 100, cost: 0.25 });
+  await usage.addModelUsage(["a"], { tokens: 50, cost: 0.5 });
+  await usage.charge([{ key: "a" }]);
+  await usage.addModelUsage(["c"], { tokens: 7, cost: 0 });
+  await usage.addModelUsage([], { tokens: 7, cost: 0 });
+
+  expect(await usage.read(["a", "b", "c"])).toEqual(
+    new Map([
+      ["a", { calls: 1, ms: 0, bytes: 0, tokens: 150, cost: 0.75 }],
+      ["b", { calls: 0, ms: 0, bytes: 0, tokens: 100, cost: 0.25 }],
+      ["c", { calls: 0, ms: 0, bytes: 0, tokens: 7 }],
+    ]),
+  );
+});
+
 test("charges all keys or none, and names the exhausted one", async () => {
   const usage = await opened();
   await usage.charge([{ key: "b", maxCalls: 1 }]);

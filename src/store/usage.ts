@@ -5,11 +5,17 @@ import { bindList, createWriteTag, joinQueries, type Sql, sql } from "./sql.ts";
 export const createSqlUsageStore = (db: Sql, now: () => Date): UsageStore => ({
   async read(keys) {
     if (keys.length === 0) return new Map();
-    const rows = await db.all(sql`select key, calls, ms, bytes from usage where key in (${bindList(keys)})`);
+    const rows = await db.all(
+      sql`select key, calls, ms, bytes, tokens, cost from usage where key in (${bindList(keys)})`,
+    );
     return new Map(
-      rows.map(({ key, calls, ms, bytes }) => [
+      rows.map(({ key, calls, ms, bytes, tokens, cost }) => [
         String(key),
-        { calls: Number(calls), ms: Number(ms), bytes: Number(bytes) },
+        {
+          ...{ calls: Number(calls), ms: Number(ms), bytes: Number(bytes) },
+          ...(Number(tokens) === 0 ? {} : { tokens: Number(tokens) }),
+          ...(Number(cost) === 0 ? {} : { cost: Number(cost) }),
+        },
       ]),
     );
   },
@@ -37,6 +43,15 @@ export const createSqlUsageStore = (db: Sql, now: () => Date): UsageStore => ({
         insert into usage (key, calls, ms, bytes, updated_at) values ${joinQueries(rows, ", ")}
         on conflict (key) do update
         set ms = usage.ms + excluded.ms, bytes = usage.bytes + excluded.bytes, updated_at = excluded.updated_at`);
+  },
+  async addModelUsage(keys, { tokens, cost }) {
+    if (keys.length === 0) return;
+    const at = now().toISOString();
+    const rows = [...new Set(keys)].sort().map((key) => sql`(${key}, 0, 0, 0, ${tokens}, ${cost}, ${at})`);
+    await db.all(sql`
+        insert into usage (key, calls, ms, bytes, tokens, cost, updated_at) values ${joinQueries(rows, ", ")}
+        on conflict (key) do update
+        set tokens = usage.tokens + excluded.tokens, cost = usage.cost + excluded.cost, updated_at = excluded.updated_at`);
   },
   async prune(before) {
     const unfinished = await db.all(sql`select id, session from turns where state in ('running', 'suspended')`);

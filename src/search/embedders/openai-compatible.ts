@@ -4,6 +4,7 @@ import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { getOwn, isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
+import { quoteServerMessage, readUpTo } from "../../core/server-answer.ts";
 import { type ChosenEmbedder, type Embedder, toUnitVectors } from "./embedder.ts";
 
 type EmbeddingEndpoint = { readonly url: URL; readonly apiKey: string | undefined };
@@ -146,7 +147,6 @@ function sortByIndex(list: readonly unknown[]): readonly unknown[] {
 const REQUEST_LIMIT_MS = 60_000;
 const ANSWER_LIMIT = 64 * 2 ** 20;
 const FAILURE_LIMIT = 64 * 2 ** 10;
-const PIECE = 6;
 
 /** Sends one request. Errors never contain the key, even if the server echoes it. */
 async function postJson(endpoint: EmbeddingEndpoint, body: unknown, signal: AbortSignal): Promise<PostResult> {
@@ -192,17 +192,6 @@ async function attempt(endpoint: EmbeddingEndpoint, body: unknown, signal: Abort
   return { failed, canRetry: status === 429 || status >= 500, ...wait };
 }
 
-async function readUpTo(limit: number, response: Response) {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size > limit) break;
-  }
-  return { text: Buffer.concat(chunks).subarray(0, limit).toString("utf8"), isCut: size > limit };
-}
-
 function parseAnswer(endpoint: EmbeddingEndpoint, text: string): unknown {
   try {
     return JSON.parse(text);
@@ -220,35 +209,6 @@ function getHint(status: number): string {
   if (status === 404) return "Correct the base URL (without /embeddings) or the name of the model.";
   if (status === 429) return "There were too many requests, or the account has no credit. Try again later.";
   return status >= 500 ? "Try again later." : "Correct the name of the model, its dimensions or the base URL.";
-}
-
-/** The message of the server, without messages about a key: OpenAI's shows the ends of a wrong key. */
-function quoteServerMessage(text: string, status: number, apiKey: string | undefined): string {
-  const words = status === 401 || status === 403 ? undefined : extractMessage(text);
-  // The whole answer is checked: with a key anywhere in it, no part is quoted.
-  return words === undefined || containsKeyPiece(words, apiKey) || containsKeyPiece(text, apiKey)
-    ? ""
-    : `: ${quoteName(words)}`;
-}
-
-function extractMessage(text: string): string | undefined {
-  try {
-    const answer: unknown = JSON.parse(text);
-    if (!isRecord(answer)) return undefined;
-    const { error } = answer;
-    const words = isRecord(error) ? error.message : (error ?? answer.message);
-    return typeof words === "string" ? words : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Whether any six characters of the key are in the text: it may be cut or masked. */
-function containsKeyPiece(text: string, apiKey: string | undefined): boolean {
-  if (apiKey === undefined) return false;
-  const length = Math.min(PIECE, apiKey.length);
-  for (let at = 0; at + length <= apiKey.length; at++) if (text.includes(apiKey.slice(at, at + length))) return true;
-  return false;
 }
 
 /** A system code such as ECONNREFUSED. The message of the client could contain the key. */

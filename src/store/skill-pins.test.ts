@@ -1,0 +1,30 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openSqliteStore } from "./open-store.ts";
+
+const at = new Date("2026-01-02T03:04:05.678Z");
+const pin = { root: "/project/.agents/skills", skill: "triage", digest: "1", at, by: "ada" };
+
+test("keeps the first pin of a skill until it is replaced, for every process of the store", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "qm-pins-"));
+  const open = async () => {
+    const store = await openSqliteStore(join(folder, "store.db"), { now: () => at });
+    onTestFinished(() => store.close());
+    return store.skillPins;
+  };
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const [here, there] = [await open(), await open()];
+
+  expect(await here.add(pin, { "a b.md": "a", "SKILL.md": "b" })).toEqual({ pin, isNew: true });
+  expect(await there.add({ ...pin, digest: "2", by: "eve" }, {})).toEqual({ pin, isNew: false });
+  expect(await there.get(pin.root, "triage")).toEqual(pin);
+  expect(await there.getFiles(pin.root, "triage")).toEqual({ "a b.md": "a", "SKILL.md": "b" });
+
+  await there.replace({ ...pin, digest: "2" }, {});
+
+  expect(await here.all()).toEqual([{ ...pin, digest: "2" }]);
+  expect(await here.get("/elsewhere", "triage")).toBeUndefined();
+  expect(await here.getFiles(pin.root, "other")).toEqual({});
+});
