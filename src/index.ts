@@ -1,5 +1,6 @@
 /** The public API. Everything exported here is stable. */
 
+export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./app/options.ts";
 export { createQuartermaster, type InventoryItem, type Quartermaster } from "./app/quartermaster.ts";
@@ -47,6 +48,18 @@ export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors
 export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
 export { type Content, type ContentBlock, Streamed, WithContent } from "./core/handler-result.ts";
 export type { Json, JsonObject } from "./core/json.ts";
+export type {
+  CallModel,
+  Model,
+  ModelAnswer,
+  ModelAnswerMessage,
+  ModelMessage,
+  ModelPrice,
+  ModelRequest,
+  ModelTool,
+  ModelToolCall,
+  ModelToolResult,
+} from "./core/model.ts";
 export { type ActionName, actionName, getCategory, getEntry, parseActionName } from "./core/names.ts";
 export type { ArgumentForms, NormalForm } from "./core/normalize-arguments.ts";
 export {
@@ -67,6 +80,7 @@ export {
   searchTypes,
 } from "./core/surface-choice.ts";
 export type { Span, SpanFacts, SpanKind, TraceCarrier, Tracer } from "./core/tracing.ts";
+export type { DirectoryGroup } from "./core/world.ts";
 export { type AnchorStream, type Anchors, createAnchorStream } from "./distribution/anchors.ts";
 export {
   AnnotatedRecord,
@@ -99,6 +113,7 @@ export type { PruneOptions, PruneReport } from "./ledger/prune.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify-chains.ts";
 export type { McpServers, ServerState, ServerView } from "./mcp/provider/mcp-servers.ts";
 export type { SecretStore } from "./mcp/secret-store.ts";
+export { type AiSdkModel, type AiSdkModelSettings, createAiSdkModel } from "./model/ai-sdk-model.ts";
 export type { ActorConfig } from "./policy/actors.ts";
 export type { ApprovalSettings } from "./policy/approval-rules.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
@@ -107,7 +122,10 @@ export type { PolicyOptions } from "./policy/policy.ts";
 export type { RuleProblem } from "./policy/rule-problems.ts";
 export type { TagRule } from "./policy/tag-rules.ts";
 export type { Gate, ToolPolicy, ToolVisibilityPolicy } from "./policy/tool-policy.ts";
+export type { WorldConfig } from "./policy/worlds.ts";
 export { type FileProviderOptions, fileProvider } from "./providers/file/file-provider.ts";
+export type { MethodRunQuery, MethodRunState } from "./providers/skill/method/method-run.ts";
+export type { MethodRunView, Methods } from "./providers/skill/method/method-runs.ts";
 export type { ReplayQuery } from "./replay/read-recorded.ts";
 export type { Rehearsal, RehearsalOptions } from "./replay/rehearsal.ts";
 export type { Replay, ReplayOptions } from "./replay/replay.ts";
@@ -116,7 +134,7 @@ export type { RehearsedCall, ScriptedCall } from "./replay/scripted-call.ts";
 export type { RoutableEvent, RoutedEvent } from "./routing/event.ts";
 export type { Router } from "./routing/router.ts";
 export type { RouteRule } from "./routing/rules.ts";
-export type { Directory, DirectoryGroup, DirectoryOptions } from "./search/directory.ts";
+export type { Directory, DirectoryOptions } from "./search/directory.ts";
 export type { EmbedderChoice } from "./search/embedders/create-embedder.ts";
 export type { Embedder } from "./search/embedders/embedder.ts";
 export type { BuildOptions, BuildReport, SemanticStatus } from "./search/semantic/semantic-index.ts";

@@ -93,6 +93,8 @@ export interface Views {
   check(policy: Policy, caller: Caller): void;
   /** The caller's actions and `live`. Throws as `check` does, and `invalid_arguments` for the system's session. */
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
+  /** Whether an action is ready and a call of it without arguments would be allowed without approval. */
+  isRunnable(policy: Policy, caller: Caller, action: Action): boolean;
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */
   access(policy: Policy, caller: Caller, resource: Action): ResourceAccess;
@@ -161,7 +163,9 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   function findView(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
     const reached = live.filter((resource) => canReach(policy, caller, resource));
     const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
-    const make = () => createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
+    const { world } = requireActor(policy, caller.actor);
+    const make = () =>
+      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }), world);
     if (policy.visibility !== undefined || live.length > 0) return make();
     refreshBasis(policy);
     const dependsOnCaller = policy.rules.some(({ condition }) => condition.mentions.has("ctx"));
@@ -194,6 +198,10 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
         throw new QmError("invalid_arguments", message, { hint: "Use another session." });
       }
       return findView(policy, caller, live);
+    },
+    isRunnable(policy, caller, action) {
+      const question = { action, target: findTarget(catalog.snapshot(), action), caller, args: {} };
+      return (action.readiness?.() ?? "ready") === "ready" && decide(policy, question).kind === "allow";
     },
     explain(policy, caller, name) {
       const explained = explain(policy, catalog.snapshot(), name, caller);

@@ -215,7 +215,8 @@ export function createPromptAids(parts: {
       return renderHints(query, found);
     },
     directory(caller: Caller): Directory {
-      const rendered = renderDirectory(viewOf(caller).actions(), directory);
+      const view = viewOf(caller);
+      const rendered = renderDirectory(view.actions(), directory, view.world);
       record(caller, { type: "directory.rendered", data: { groups: [...rendered.groups], actions: rendered.actions } });
       return rendered;
     },

@@ -1,6 +1,7 @@
 import type { Provider } from "../catalog/define-action.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
 import type { Action, ActionProvenance } from "../core/action.ts";
+import { repeatEvery } from "../core/async.ts";
 import type { Caller, SayListener } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
@@ -90,9 +91,6 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
   const keeper = createResultStore({ infospace, previewLimit, sees });
   const canLoad = (caller: Caller): boolean =>
     resourceKinds.every((kind) => access(createOwnResource(kind, caller), caller) === "allowed");
-  let sweeping: NodeJS.Timeout | undefined;
-  let swept: Promise<void> = Promise.resolve();
-
   async function sweep(): Promise<void> {
     try {
       await notes.expire();
@@ -100,6 +98,8 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
       onProblem(`expired notes could not be removed: ${getErrorMessage(thrown)}`);
     }
   }
+
+  const sweeping = repeatEvery(SWEEP_EVERY_MS, sweep);
 
   async function findResource(kind: ResourceKind, id: number): Promise<Action | undefined> {
     const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
@@ -153,16 +153,9 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
     },
     lineage,
     notes,
-    start() {
-      swept = sweep();
-      sweeping = setInterval(() => {
-        swept = sweep();
-      }, SWEEP_EVERY_MS).unref();
-    },
+    start: sweeping.start,
     async close() {
-      clearInterval(sweeping);
-      await Promise.all([search.close(), operators.search.close()]);
-      await swept;
+      await Promise.all([sweeping.close(), search.close(), operators.search.close()]);
     },
   };
 }

@@ -10,17 +10,29 @@ import {
   limitOptions,
   valueLimit,
 } from "../config/limits-schema.ts";
-import { actorOptions, budgetOptions, policyRuleOptions, toolPolicyOptions } from "../config/policy-schema.ts";
+import {
+  actorOptions,
+  budgetOptions,
+  policyRuleOptions,
+  toolPolicyOptions,
+  worldName,
+  worldOptions,
+} from "../config/policy-schema.ts";
 import { duration, type Options } from "../config/schema-values.ts";
 import type { Caller, Dialogue, SayListener } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
+import { isRecord } from "../core/json.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
+import type { Model } from "../core/model.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Duration, Runtime } from "../core/runtime.ts";
 import { type SurfaceChoice, searchTypes } from "../core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Destinations } from "../distribution/destination-config.ts";
+import { type AiSdkModel, toModel } from "../model/ai-sdk-model.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
+import type { SkillRoot } from "../providers/skill/skill-folders.ts";
+import type { SkillPinStore } from "../providers/skill/skill-pins.ts";
 import type { RouteRule } from "../routing/rules.ts";
 import type { EmbedderChoice } from "../search/embedders/create-embedder.ts";
 import type { Embedder } from "../search/embedders/embedder.ts";
@@ -31,6 +43,14 @@ export interface QuartermasterOptions {
   readonly policy?: PolicyOptions;
   /** The path of the SQLite file. Absent: everything is in memory. */
   readonly store?: string;
+  /** The folders that are searched for skills. A skill of an earlier one wins over one of the same name in a later one. */
+  readonly skills?: {
+    readonly roots: readonly SkillRoot[];
+    /** Which skills are trusted. Absent: the store has it. */
+    readonly pins?: SkillPinStore;
+  };
+  /** Language models by name: our own `Model`, or one of the AI SDK as it is. Skills use `default`. */
+  readonly models?: Readonly<Record<string, Model | AiSdkModel>>;
   readonly limits?: Options<z.input<typeof limitOptions>>;
   /** How many characters of a result a model is shown. */
   readonly valueLimit?: number;
@@ -96,6 +116,14 @@ export interface InvokeOptions {
 const texts = z.array(z.string());
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
 const text = z.string().min(1).optional();
+
+/** Models are often instances of classes, so inherited methods count. */
+function isModel(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  return (
+    typeof value.doGenerate === "function" || (typeof value.generate === "function" && typeof value.name === "string")
+  );
+}
 const dimensions = z.int().min(1).optional();
 const anyObject = z.looseObject({});
 const embedder = z.union([
@@ -140,6 +168,8 @@ export const policyOptionsSchema = z.strictObject({
   actors: z
     .array(actorOptions.extend({ name: z.string().min(1), attributes: z.looseObject({}).optional() }))
     .optional(),
+  worlds: z.array(worldOptions.partial().extend({ name: worldName })).optional(),
+  world: z.string().min(1).optional(),
   budgets: budgetOptions.optional(),
   approvals: approvalOptions
     .extend({ categories: z.record(z.string(), z.union([z.boolean(), callback, categoryApprovalOptions])).optional() })
@@ -152,6 +182,27 @@ const quartermasterSchema = z.strictObject({
   providers: z.array(z.looseObject({ category: z.string(), list: callback })).optional(),
   policy: policyOptionsSchema.optional(),
   store: z.string().min(1).optional(),
+  skills: z
+    .strictObject({
+      roots: z.array(
+        z.strictObject({
+          folder: z.string().min(1),
+          source: z.string().min(1),
+          trusted: z.boolean(),
+          world: worldName.optional(),
+        }),
+      ),
+      pins: z
+        .looseObject({ all: callback, get: callback, getFiles: callback, add: callback, replace: callback })
+        .optional(),
+    })
+    .optional(),
+  models: z
+    .record(
+      z.string(),
+      z.custom<unknown>(isModel, "expected a Model with name and generate, or a language model of the AI SDK"),
+    )
+    .optional(),
   // The runner takes any time; the file refuses times that are most likely mistakes.
   limits: limitOptions.extend({ timeoutMs: z.number().min(1).default(60_000) }).prefault({}),
   valueLimit,
@@ -172,14 +223,15 @@ const quartermasterSchema = z.strictObject({
 type Defaulted = "limits" | "valueLimit" | "search" | "infospace";
 
 /** Options with the defaults of limits, search and notes filled in. */
-export type ResolvedOptions = Omit<QuartermasterOptions, Defaulted> &
-  Pick<Options<z.output<typeof quartermasterSchema>>, Defaulted>;
+export type ResolvedOptions = Omit<QuartermasterOptions, Defaulted | "models"> &
+  Pick<Options<z.output<typeof quartermasterSchema>>, Defaulted> & { readonly models: ReadonlyMap<string, Model> };
 
 /** Checks options and fills in defaults. The host's own objects stay the same objects. Throws `invalid_config`. */
 export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
   const { limits, valueLimit, search, infospace } = checkOptions(quartermasterSchema, "options", options);
   const ownEmbedder = options.search?.embedder === undefined ? {} : { embedder: options.search.embedder };
-  return { ...options, limits, valueLimit, search: { ...search, ...ownEmbedder }, infospace };
+  const models = new Map(Object.entries(options.models ?? {}).map(([name, model]) => [name, toModel(name, model)]));
+  return { ...options, models, limits, valueLimit, search: { ...search, ...ownEmbedder }, infospace };
 }
 
 export const callerSchema = z.strictObject({

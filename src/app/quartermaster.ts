@@ -19,12 +19,16 @@ import { findActorProblems } from "../policy/actors.ts";
 import type { Explanation } from "../policy/explain.ts";
 import { compilePolicy, findPolicyWarnings, type Policy, type PolicyOptions } from "../policy/policy.ts";
 import { findRuleProblems, type RuleProblem } from "../policy/rule-problems.ts";
+import { listWorlds } from "../policy/worlds.ts";
+import type { Methods } from "../providers/skill/method/method-runs.ts";
+import type { SkillTrust } from "../providers/skill/skill-trust.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { Router } from "../routing/router.ts";
 import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
+import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
 import {
   type ActionDescription,
@@ -56,15 +60,24 @@ import {
   searchQuerySchema,
   surfaceOptionsSchema,
 } from "./options.ts";
-import { systemRuntime } from "./system-runtime.ts";
+import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
 
 /** One action as an operator sees it. */
 export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope">, ActionOrigin {
   readonly summary: string;
+  /** The worlds it belongs to. Absent: it is a core action. */
+  readonly worlds?: readonly string[];
+  /** The arguments on one line: `(path: string, limit?: integer)`. */
+  readonly schema_hint: string;
   /** `file:line` of a registered tool. */
   readonly site?: string;
 }
+
+/** A skill as a caller may have it with all its files. A call of its action with `file` and `base64` returns one. */
+export interface UsableSkill
+  extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
+    Pick<Action, "world"> {}
 
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
@@ -94,9 +107,13 @@ export interface Quartermaster {
   /** Every action, hidden ones too, sorted by name. For operators. */
   inventory(): readonly InventoryItem[];
   categories(caller?: CallerOptions): readonly string[];
+  /** The actions with files that the caller may read now without approval, for MCP's skills. Sorted by name. */
+  skills(caller?: CallerOptions): readonly UsableSkill[];
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   readonly approvals: Approvals;
+  /** Runs of skills of the type `method`. For operators. */
+  readonly methods: Methods;
   /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
   /** Decides recorded calls again under the present policy, with the recorded results. Runs nothing. */
@@ -104,6 +121,8 @@ export interface Quartermaster {
   /** A surface whose calls are answered from a script, for trying an agent out. */
   readonly rehearse: Replay["rehearse"];
   readonly notes: Notes;
+  /** Which skills are trusted, and the decisions about them. For operators. */
+  openSkillTrust(): Promise<SkillTrust>;
   /** Routes the host's events to handlers, and lists and observes running calls. */
   readonly router: Omit<Router, "dispatch" | "close">;
   /** Replaces the tokens that a model was shown by the values they stand for. */
@@ -139,7 +158,7 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
   const resolved = resolveOptions(options);
   const { runtime = systemRuntime } = resolved;
   const policy = compilePolicy(resolved.policy);
-  const store = await openSqliteStore(resolved.store ?? ":memory:", { now: runtime.now });
+  const store = await openSqliteStore(resolved.store ?? ":memory:", { now: runtime.now, self: systemProcess });
   try {
     return exposeParts(await wireParts(resolved, runtime, policy, store));
   } catch (thrown) {
@@ -208,10 +227,27 @@ function exposeParts(parts: Parts): Quartermaster {
     inventory: () =>
       catalog.snapshot().actions.map((action) => {
         const { name, category, effect, tags, scope, site } = action;
-        const more = { ...getActionOrigin(action), ...omitUndefined({ site }) };
+        const worlds = listWorlds(parts.policy.worlds, action);
+        const more = {
+          ...getActionOrigin(action),
+          ...(worlds.length > 0 && { worlds }),
+          schema_hint: formatSignature(action),
+          ...omitUndefined({ site }),
+        };
         return { name, category, effect, tags, scope, summary: summarizeAction(action), ...more };
       }),
     categories: (caller) => getView(caller).categories(),
+    skills(options) {
+      const caller = parseCaller(options);
+      return backend
+        .getView(caller)
+        .actions()
+        .flatMap((action) => {
+          const { name, entry, description, files, world } = action;
+          const isUsable = files !== undefined && views.isRunnable(parts.policy, caller, action);
+          return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
+        });
+    },
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);
@@ -264,6 +300,7 @@ function exposeParts(parts: Parts): Quartermaster {
         return parts.approvals.look(id, { ...options, ...(caller && { caller: requireCaller(caller) }) });
       },
     },
+    methods: parts.methods,
     turns: {
       ...turns,
       begin: async (caller, memo) => turns.begin(requireCaller(caller), memo),
@@ -281,6 +318,7 @@ function exposeParts(parts: Parts): Quartermaster {
       return (await parts.openReplay()).rehearse(calls, options);
     },
     notes: parts.notes,
+    openSkillTrust: parts.openSkillTrust,
     router: {
       ...router,
       routeEvent: async (source, type, data, { caller, ...rest } = {}) =>

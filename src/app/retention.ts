@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { repeatEvery } from "../core/async.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Lease } from "../core/lease.ts";
 import { parseDuration, type Runtime } from "../core/runtime.ts";
@@ -24,8 +25,6 @@ export function createRetention(parts: {
   const { settings = {}, ledger, store, runtime, onProblem } = parts;
   const lease = new Lease({ runtime, self: systemProcess, durationMs: LEASE_MS });
   const closing = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  let running: Promise<void> = Promise.resolve();
 
   async function prune(options: PruneOptions): Promise<PruneReport> {
     const isFree = await store.locks.take(LOCK, lease.holder(), (other) => lease.hasEnded(other));
@@ -61,18 +60,13 @@ export function createRetention(parts: {
     }
   }
 
+  const { start, close } = repeatEvery(EVERY_MS, run);
   return {
     prune,
-    start(): void {
-      running = run();
-      timer = setInterval(() => {
-        running = running.then(run);
-      }, EVERY_MS).unref();
-    },
-    async close(): Promise<void> {
-      clearInterval(timer);
+    start,
+    close(): Promise<void> {
       closing.abort();
-      await running;
+      return close();
     },
   };
 }

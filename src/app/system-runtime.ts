@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
+import type { ProgramHost } from "../providers/skill/code/program.ts";
 
 /** The folder of this package, which is not equally far up from the source, the library and the command. */
 export function findPackageFolder(from: string = import.meta.dirname): string {
@@ -30,8 +31,16 @@ export function watchHangup(): AbortSignal {
   return closed.signal;
 }
 
-export const systemProcess: ProcessInfo & Pick<typeof process, "kill" | "ppid"> = {
+export const systemProcess: ProcessInfo & { readonly id: string; readonly startedAt: Date } & Pick<
+    typeof process,
+    "kill" | "ppid"
+  > &
+  ProgramHost = {
+  id: randomUUID(),
   pid: process.pid,
+  startedAt: new Date(Date.now() - process.uptime() * 1000),
+  nodePath: process.execPath,
+  searchPath: process.env.PATH ?? "",
   /** Another one once the parent has ended. */
   get ppid() {
     return process.ppid;

@@ -3,7 +3,9 @@ import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
 import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
+import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
+import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
@@ -24,6 +26,7 @@ import { canAsk } from "../policy/approval-rules.ts";
 import { toCallFacts } from "../policy/call-facts.ts";
 import type { Policy } from "../policy/policy.ts";
 import { createFilterWatcher } from "../policy/tool-policy.ts";
+import type { SkillTrust } from "../providers/skill/skill-trust.ts";
 import type { Replay } from "../replay/replay.ts";
 import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
@@ -34,6 +37,8 @@ import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { createPromptAids, openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
+import { createInterruptedCalls } from "./interrupted-calls.ts";
+import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
@@ -77,10 +82,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
-    prune: (before) => turns.prune(before),
+    prune: (before) => Promise.all([turns.prune(before), store.methodRuns.prune(before)]),
     resume(permit) {
-      const { callId, action, args, caller, via } = permit.approval;
-      return backend.resume({ id: callId, name: action, args, caller, via, permit });
+      const { callId, action, args, caller, via, method } = permit.approval;
+      const call = { id: callId, name: action, args, caller, via, permit, method };
+      return backend.resume(call).finally(methodSystem.worker.nudge);
     },
     onProblem,
   });
@@ -107,8 +113,20 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const loadInfospace = async () => (await import("./infospace-service.ts")).createInfospaceService(infospaceOptions);
   const infospace = options.infospace.enabled ? await loadInfospace() : createDisabledInfospace(loadInfospace);
+  const methodSystem = createMethodSystem({
+    ...base,
+    store,
+    approvals,
+    ledger,
+    lineage: infospace.lineage,
+    notes: infospace.notes,
+    knows: (name) => catalog.snapshot().get(name) !== undefined,
+    call: (request) => backend.resume(request),
+  });
+  const skills = await openSkills();
+  const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
   const catalog = createCatalog({
-    providers: [registry.provider, approvalActions, ...infospace.providers, ...(options.providers ?? [])],
+    providers: [...ours, ...(options.providers ?? [])],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -163,6 +181,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     resultStore: infospace.keeper,
     lineage: infospace.lineage,
     preview: createPreviewer(),
+    model: options.models.get("default"),
     tracer: createSafeTracer(options.tracer ?? silentTracer),
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
@@ -174,6 +193,31 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
     record,
   });
+
+  async function openSkills(): Promise<readonly Provider[]> {
+    const { roots = [] } = options.skills ?? {};
+    if (roots.length === 0) return [];
+    const { skillProvider } = await import("../providers/skill/skill-provider.ts");
+    const trust = await openSkillTrust();
+    const services = { model: options.models.get("default"), methods: methodSystem.services };
+    return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
+  }
+
+  async function openSkillTrust(): Promise<SkillTrust> {
+    const { createSkillTrust } = await import("../providers/skill/skill-trust.ts");
+    const { scanDefinition } = await import("../mcp/manifests/scan/scan-definition.ts");
+    const { createOfferedNames } = await import("../mcp/manifests/scan/tool-names.ts");
+    const names = createOfferedNames([], []);
+    return createSkillTrust({
+      pins: options.skills?.pins ?? store.skillPins,
+      runtime,
+      record,
+      scan({ name, description, fields }) {
+        const findings = scanDefinition({ name, description, inputSchema: fields as JsonSchema }, names);
+        return [...new Set(findings.filter(({ severity }) => severity === "serious").map(({ kind }) => kind))];
+      },
+    });
+  }
 
   /** Replay has views of its own: under another policy it would clear those of the policy in force. */
   async function openReplay(): Promise<Replay> {
@@ -211,9 +255,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   discovery.follow();
   infospace.start();
   const retention = createRetention({ settings: options.ledger, ledger, store, runtime, onProblem });
+  const interrupted = createInterruptedCalls({ store: store.events, ledger, runtime, onProblem });
   if (options.approvals?.worker !== false) {
     worker.start();
     retention.start();
+    interrupted.start();
+    if (skills.length > 0) methodSystem.worker.start();
   }
 
   let replay: Promise<Replay> | undefined;
@@ -224,6 +271,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     listeners,
     registry,
     approvals,
+    methods: methodSystem.methods,
     discovery,
     promptAids,
     catalog,
@@ -244,6 +292,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       recordFiltered();
       notifyListeners();
     },
+    openSkillTrust,
     openReplay: () => {
       replay ??= openReplay();
       return replay;
@@ -251,7 +300,8 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     async close() {
       runner.close();
       gatekeeper.close();
-      await closeAll([worker.close, retention.close, router.close, backend.idle, distributor.close]);
+      const workers = [worker.close, methodSystem.worker.close, retention.close, interrupted.close];
+      await closeAll([...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
       const inUse = [infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },

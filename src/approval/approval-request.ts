@@ -1,6 +1,6 @@
 import { type Action, fingerprint, getDefinitionHash } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import type { JsonObject } from "../core/json.ts";
+import { type JsonObject, omitUndefined } from "../core/json.ts";
 import type { Objection } from "../policy/objection.ts";
 import type { NewApproval } from "./approval-store.ts";
 
@@ -27,6 +27,7 @@ export function hashBinding({ action, target, args, caller, policyVersion }: App
 export interface ApprovalRequest extends ApprovalBinding {
   readonly callId: string;
   readonly parent?: string | undefined;
+  readonly method?: string | undefined;
   readonly via: string;
   readonly objection: Objection;
   readonly preview: string | undefined;
@@ -36,12 +37,12 @@ export function createNewApproval(
   request: ApprovalRequest,
   when: Pick<NewApproval, "id" | "requestedAt" | "expiresAt">,
 ): NewApproval {
-  const { action, args, caller, callId, parent, via, policyVersion, objection, preview } = request;
+  const { action, args, caller, callId, parent, method, via, policyVersion, objection, preview } = request;
   const { level = "user", rule, reason } = objection;
   return {
     ...when,
     callId,
-    ...(parent === undefined ? {} : { parent }),
+    ...omitUndefined({ parent, method }),
     action: action.name,
     definition: getDefinitionHash(action),
     args,

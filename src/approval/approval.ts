@@ -30,6 +30,8 @@ export interface Approval {
   readonly callId: string;
   /** The call whose handler made this one. Repeating that call gets the outcome of this one. */
   readonly parent?: string;
+  /** The method around this call. */
+  readonly method?: string;
   readonly state: ApprovalState;
   readonly action: string;
   readonly definition: string;

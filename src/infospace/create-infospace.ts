@@ -229,8 +229,13 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
         return recordWrite(maker, collected);
       });
     },
-    async add(maker, handle, members) {
+    async add(maker, handle, members, { portion, isWhole } = {}) {
       const { id } = requireOwner(await collection(handle, maker.caller), handle, maker.caller);
+      if (portion !== undefined) {
+        await fill(id, maker, batchMembers(toEntries(members), { ...PORTION, members: portion }));
+        if (isWhole?.()) await store.complete(id);
+        return recordWrite(maker, await collection(handle, maker.caller));
+      }
       const portions = batchMembers(toEntries(members), PORTION);
       const [first, second] = [await portions.next(), await portions.next()];
       const all = prepend([first, second], portions);

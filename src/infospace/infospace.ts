@@ -22,7 +22,13 @@ export interface Infospace {
   writeFile(maker: NoteAuthor, file: NoteFile): Promise<NoteFacts>;
   /** Writes a new collection portion by portion, as the members arrive. */
   collect(maker: NoteAuthor, members: CollectionMembers, options?: CollectOptions): Promise<Collection>;
-  add(maker: NoteAuthor, handle: string, members: CollectionMembers): Promise<Collection>;
+  /** Adds all members or none. With a `portion`, writes them as they arrive. `isWhole`: the collection is then complete. */
+  add(
+    maker: NoteAuthor,
+    handle: string,
+    members: CollectionMembers,
+    options?: Pick<CollectOptions, "portion" | "isWhole">,
+  ): Promise<Collection>;
   /** Removes notes from a collection. Returns how many positions were removed. */
   takeOut(maker: NoteAuthor, handle: string, notes: readonly number[]): Promise<number>;
   /** Removes the expiry, of a collection also that of its notes. */

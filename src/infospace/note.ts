@@ -1,6 +1,6 @@
 import { QmError } from "../core/errors.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import { type ActionName, actionName, quoteName, SEPARATOR } from "../core/names.ts";
+import { type ActionName, actionName, HANDLE_FORM, quoteName, SEPARATOR } from "../core/names.ts";
 
 /** Both kinds are categories of actions: invoking a handle loads the resource. */
 export type ResourceKind = "note" | "collection";
@@ -80,11 +80,10 @@ export function mergeSources(origin: NoteOrigin, more: readonly string[]): NoteO
 }
 
 export type ParsedHandle = Readonly<{ kind: ResourceKind; id: number }>;
-const HANDLE = /^(note|collection)__([1-9]\d{0,14})$/;
 
 /** Undefined for any text but `note__12` or `collection__7`. */
 export function parseHandle(text: string): ParsedHandle | undefined {
-  const [, kind, id] = HANDLE.exec(text) ?? [];
+  const [, kind, id] = HANDLE_FORM.exec(text) ?? [];
   return kind === undefined ? undefined : { kind: kind as ResourceKind, id: Number(id) };
 }
 

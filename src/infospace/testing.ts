@@ -46,8 +46,8 @@ export function createMemoryInfospace(): Infospace & {
     const base64 = file === undefined ? {} : { base64: Buffer.from(file).toString("base64") };
     const value = JSON.parse(text) as Json;
     const content = file === undefined ? value : { ...(value as object), ...base64 };
-    const { format, bytes, hash } = facts;
-    const note = { ...common(maker, facts.name), id, format, bytes, hash, content };
+    const { format, bytes, hash, properties = {} } = facts;
+    const note = { ...common(maker, facts.name), properties, id, format, bytes, hash, content };
     notes.set(id, note);
     return note;
   }
@@ -112,9 +112,10 @@ export function createMemoryInfospace(): Infospace & {
       collections.set(id, made);
       return made;
     },
-    async add(maker, handle, members) {
+    async add(maker, handle, members, { isWhole } = {}) {
       const { id } = collectionAt(handle, maker.caller);
       await fill(id, maker, members);
+      if (isWhole?.()) collections.set(id, { ...(collections.get(id) as Held), complete: true });
       return collectionAt(handle, maker.caller);
     },
     async takeOut({ caller }, handle, ids) {

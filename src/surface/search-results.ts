@@ -98,6 +98,21 @@ export function readState(action: Action): Pick<ActionCandidate, "state"> {
   return state === "ready" ? {} : { state };
 }
 
+/** The state with its reason, for an answer about one action. */
+export function readStateWithReason(
+  action: Action,
+): Pick<ActionCandidate, "state"> & { readonly state_reason?: string } {
+  const { state } = readState(action);
+  if (state === undefined) return {};
+  let reason: string | undefined;
+  try {
+    reason = action.readinessReason?.();
+  } catch {
+    // The state alone is true as well.
+  }
+  return omitUndefined({ state, state_reason: reason });
+}
+
 const toCandidate = ({ action, score }: Hit, optional: number, required?: number): ActionCandidate => ({
   name: action.name,
   summary: clipAtWord(toOneLine(summarizeAction(action)), SUMMARY_LIMIT),

@@ -6,7 +6,9 @@ import type { LoadedConfig } from "../config/parse.ts";
 import { type Environment, resolveReference } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
+import type { Model } from "../core/model.ts";
 import type { Launch, ServerSpec } from "../mcp/server-spec.ts";
+import { createConfiguredModel } from "../model/configured-model.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
 import type { Gate } from "../policy/tool-policy.ts";
 
@@ -47,11 +49,20 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
   };
 }
 
-export function toPolicyOptions({ policy, actors, approvals }: Config): PolicyOptions {
+export function toPolicyOptions({ policy, actors, approvals, worlds, world }: Config): PolicyOptions {
   const { rules, budgets, gates, ...tools } = policy;
   const { approvers: _approvers, publicUrl: _publicUrl, ...approvalSettings } = approvals;
   const named = Object.entries(actors).map(([name, actor]) => ({ name, ...actor }));
-  return { tools, gates: toClosedGates(gates), rules, actors: named, budgets, approvals: approvalSettings };
+  return {
+    tools,
+    gates: toClosedGates(gates),
+    rules,
+    actors: named,
+    worlds: Object.entries(worlds).map(([name, { skills: _skills, ...rest }]) => ({ name, ...rest })),
+    ...omitUndefined({ world }),
+    budgets,
+    approvals: approvalSettings,
+  };
 }
 
 /** An open gate is left out: it only stops hiding actions, and opens no gate of the environment. */
@@ -60,6 +71,19 @@ const toClosedGates = (gates: Config["policy"]["gates"]): readonly Gate[] =>
     const shut = () => `policy.gates.${name} is closed${reason === undefined ? "" : `: ${reason}`}`;
     return open ? [] : guards.map((pattern) => ({ name, guards: pattern, shut }));
   });
+
+/** The configured models, by name. `fill` is called for each request, so that a secret stored later counts. */
+export const createModels = (
+  { models }: Pick<Config, "models">,
+  fill: (text: string, key: string) => string,
+): Readonly<Record<string, Model>> =>
+  Object.fromEntries(
+    Object.entries(models).map(([name, { baseUrl, apiKey, ...settings }]) => {
+      const fillKey = (text: string | undefined, key: string) => text && fill(text, `models.${name}.${key}`);
+      const readEndpoint = () => ({ baseUrl: fillKey(baseUrl, "base_url"), apiKey: fillKey(apiKey, "api_key") });
+      return [name, createConfiguredModel(settings, readEndpoint)];
+    }),
+  );
 
 export function resolveIndexPath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { path } = config.search.index;

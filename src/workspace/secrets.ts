@@ -131,12 +131,13 @@ export function createSecretLister(
   };
 }
 
-/** The variables in `secrets` and in the credentials of servers, clients and people. */
+/** The variables in `secrets` and in the credentials of models, servers, clients and people. */
 function listVariableSecrets(config: Config, env: Environment): readonly NamedSecret[] {
-  const { secrets, search, servers, gateway, approvals } = config;
+  const { secrets, search, models, servers, gateway, approvals } = config;
   const texts = [
     ...secrets,
     search.embedder.apiKey ?? "",
+    ...Object.values(models).map(({ apiKey = "" }) => apiKey),
     ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => {
       return [...args, ...Object.values(env), ...Object.values(headers), url, oauth?.clientSecret ?? ""];
     }),

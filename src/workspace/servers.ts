@@ -12,6 +12,7 @@ import { requireSafeUrl } from "../mcp/install/fetch-document.ts";
 import { type McpServers, type McpServersEvent, openMcpServers } from "../mcp/provider/mcp-servers.ts";
 import type { ServerConfigWriter } from "../mcp/provider/server-installer.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
+import type { SkillPinStore } from "../providers/skill/skill-pins.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { parseServerSpec, toServerSpec, toServerSpecs } from "./config-mapping.ts";
 import { createReferenceFiller, listReferencedSecrets } from "./secrets.ts";
@@ -33,7 +34,7 @@ interface WorkspaceServersOptions {
 /** The servers of a configuration file. The returned function closes them and their store. */
 export async function openWorkspaceServers(
   options: WorkspaceServersOptions,
-): Promise<{ readonly servers: McpServers; close(): Promise<void> }> {
+): Promise<{ readonly servers: McpServers; readonly skillPins: SkillPinStore; close(): Promise<void> }> {
   const { loaded, cwd, env, runtime, storePath, secrets, isReadOnly, tracer, note, onProblem } = options;
   const { install, startingAtOnce, registry: url } = loaded.config.mcp;
   requireSafeUrl(url, "mcp.registry");
@@ -69,6 +70,7 @@ export async function openWorkspaceServers(
   });
   return {
     servers,
+    skillPins: store.skillPins,
     async close() {
       await servers.close();
       await store.close();

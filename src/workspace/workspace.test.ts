@@ -82,6 +82,8 @@ secrets: ["\${env:TOKEN}"]
     "file__grep",
     "file__list",
     "file__read",
+    "skill__extract",
+    "skill__summarize",
   ]);
   expect(quartermaster.list({}, { actor: "reader" }).total).toBe(1);
   expect(await quartermaster.invoke("file__list", {})).toMatchObject({ status: "refused", reason: "No lists." });
@@ -229,7 +231,7 @@ test("a change of the file replaces and withdraws a provider", async () => {
     config,
     "mcp: { install: false }\ninfospace: { enabled: false }\nproviders: { file: { enabled: false } }",
   );
-  await vi.waitFor(() => expect(quartermaster.list().total).toBe(0), 10_000);
+  await vi.waitFor(() => expect(quartermaster.list({ category: ["file"] }).total).toBe(0), 10_000);
 });
 
 test("keeps the old policy after an invalid change, and reports and records that", async () => {
@@ -472,6 +474,52 @@ test("keeps the folders of skills out of reach of the file actions", async () =>
   const { quartermaster } = await open(folder);
   const write = (path: string) => quartermaster.invoke("file__write", { path, content: "---\n" });
 
-  expect(await write("skills/evil/SKILL.md")).toMatchObject({ error: { code: "path_refused" } });
+  for (const root of ["skills", ".agents/skills", ".claude/skills"])
+    expect(await write(`${root}/evil/SKILL.md`)).toMatchObject({ error: { code: "path_refused" } });
   expect(await write("b.txt")).toMatchObject({ status: "done" });
+});
+
+const describeSkill = (name: string, text: string) => `---\nname: ${name}\ndescription: ${text}\n---\nDo it.\n`;
+
+test("finds the skills of project folders after those of configured folders, which they cannot replace", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": "skills: { folders: [skills] }",
+    "skills/triage/SKILL.md": describeSkill("triage", "Ours."),
+    ".agents/skills/Triage/SKILL.md": describeSkill("Triage", "Theirs."),
+    ".agents/skills/first/SKILL.md": describeSkill("first", "First."),
+    ".claude/skills/second/SKILL.md": describeSkill("second", "Second."),
+  });
+  const problems: string[] = [];
+
+  const { quartermaster } = await open(folder, { onProblem: (problem) => problems.push(problem) });
+
+  const skills = quartermaster.inventory().filter(({ category, source }) => category === "skill" && source !== "core");
+  expect(skills.map(({ name, source, summary }) => [name, source, summary])).toEqual([
+    ["skill__first", "project", "First."],
+    ["skill__second", "project", "Second."],
+    ["skill__triage", "configured", "Ours."],
+  ]);
+  expect(problems).toEqual([expect.stringMatching(/\.agents\/skills\/Triage\/SKILL\.md:1 .*already defined in/)]);
+});
+
+test("takes a project folder that is also configured, by any path, for a configured one", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": "skills: { folders: [link] }",
+    ".agents/skills/first/SKILL.md": describeSkill("first", "First."),
+  });
+  await symlink(join(folder, ".agents/skills"), join(folder, "link"));
+
+  const { quartermaster, skillRoots } = await open(folder);
+
+  expect(skillRoots.map(({ source }) => source)).toEqual(["configured", "core", "project"]);
+  expect(await quartermaster.invoke("skill__first")).toMatchObject({ status: "done" });
+});
+
+test("searches no project folder that the configuration leaves out, and its own ones without a file", async () => {
+  const files = { ".agents/skills/first/SKILL.md": describeSkill("first", "First.") };
+  const without = await open(await folderWith({ ...files, "quartermaster.yaml": "skills: { project_folders: [] }" }));
+  const bare = await open(await folderWith(files));
+
+  expect(without.quartermaster.names()).not.toContain("skill__first");
+  expect(bare.quartermaster.names()).toContain("skill__first");
 });

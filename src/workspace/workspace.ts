@@ -1,5 +1,6 @@
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { findCoreSkills } from "../app/core-skills.ts";
 import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
 import { readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
 import type { Provider } from "../catalog/define-action.ts";
@@ -10,14 +11,15 @@ import { type Environment, resolveReference } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
-import { canonicalJson, omitUndefined } from "../core/json.ts";
+import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
+import type { Model } from "../core/model.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
-import { resolveIndexPath, toPolicyOptions, toSearchSettings, toServerSpecs } from "./config-mapping.ts";
+import { createModels, resolveIndexPath, toPolicyOptions, toSearchSettings, toServerSpecs } from "./config-mapping.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -63,6 +65,8 @@ export interface Workspace {
   /** The secrets for `${secret:NAME}`. */
   readonly secrets: SecretStore;
   readonly skillRoots: readonly SkillRoot[];
+  /** The configured language models, by name. */
+  readonly models: Readonly<Record<string, Model>>;
   /** Fills the references in a configured text. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
   readonly tracer: Tracer;
@@ -80,6 +84,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A broken file of secrets does no harm if the configuration refers to none.
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
   let file = purpose === "ledger" ? undefined : createFileProvider(loaded, env, listProtectedPaths(loaded));
+  const fill = createReferenceFiller(env, storePath);
+  const models = createModels(loaded.config, fill);
   const policy = toPolicyOptions(loaded.config);
   const tracer = purpose === "calls" ? await openTracer(loaded.config) : silentTracer;
 
@@ -97,7 +103,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const unasked = listUnaskedServers(servers?.list() ?? [], config);
     const warnings = quartermaster.policyWarnings((pattern) => mayFitUnlisted(pattern, unasked, config));
     const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
-    for (const problem of [...problems, ...warnings]) onProblem(problem);
+    const unused = findUnusedModels(config.models);
+    for (const problem of [...problems, ...warnings, ...unused]) onProblem(problem);
     recordLoaded();
   }
   const { path } = loaded;
@@ -126,9 +133,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     get skillRoots() {
       return listSkillRoots(loaded, filling);
     },
+    models,
     secrets,
     tracer,
-    fill: createReferenceFiller(env, storePath),
+    fill,
     async close() {
       stopWatching();
       clearInterval(refreshing);
@@ -168,19 +176,18 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const vectors = { path: findVectorsPath(), background: purpose === "calls" };
     return createQuartermaster({
       ...common,
-      providers: [file, await createSkillProvider(), servers?.provider].filter((each) => each !== undefined),
+      providers: [file, servers?.provider].filter((each) => each !== undefined),
+      // For looking, the trust of earlier calls is read where they have left it.
+      skills: omitUndefined({
+        roots: listSkillRoots(loaded, filling),
+        pins: purpose === "looking" ? opened?.skillPins : undefined,
+      }),
+      models,
       store: purpose === "looking" ? ":memory:" : storePath,
       approvals: { worker: watch && purpose === "calls" },
       search: toSearchSettings(loaded, filling, vectors),
       infospace: config.infospace,
     });
-  }
-
-  async function createSkillProvider(): Promise<Provider | undefined> {
-    const roots = listSkillRoots(loaded, filling);
-    if (roots.length === 0) return undefined;
-    const { skillProvider } = await import("../providers/skill/skill-provider.ts");
-    return skillProvider({ roots, onProblem });
   }
 
   async function applyConfig(next: LoadedConfig): Promise<void> {
@@ -200,7 +207,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       throw thrown;
     }
     const current = loaded.config;
-    const later = restartSections.filter((each) => canonicalJson(current[each]) !== canonicalJson(next.config[each]));
+    const later = [
+      ...restartSections.filter((each) => canonicalJson(current[each]) !== canonicalJson(next.config[each])),
+      ...listChangedWorldSkills(current.worlds, next.config.worlds),
+    ];
     loaded = next;
     file = nextFile;
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
@@ -266,10 +276,26 @@ const restartSections: readonly (keyof Config)[] = [
   "surface",
   "search",
   "skills",
+  "models",
   "mcp",
   "gateway",
   "telemetry",
 ];
+
+/** Skills ask no other model, so without it they stay unavailable. */
+export function findUnusedModels(models: Config["models"]): readonly string[] {
+  const [first] = Object.keys(models);
+  if (first === undefined || Object.hasOwn(models, "default")) return [];
+  return [`models has no entry named default, so skills have no model: rename models.${first} to models.default`];
+}
+
+const listChangedWorldSkills = (before: Config["worlds"], after: Config["worlds"]): readonly string[] =>
+  [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((name) => {
+      const [old, next] = [getOwn(before, name), getOwn(after, name)].map((world) => world?.skills ?? []);
+      return canonicalJson(old) !== canonicalJson(next);
+    })
+    .map((name) => `worlds.${name}.skills`);
 
 async function openTracer({ telemetry }: Config): Promise<Tracer> {
   if (!telemetry.enabled) return silentTracer;
@@ -288,11 +314,23 @@ function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment):
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
-const listSkillRoots = ({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] =>
-  config.skills.folders.map((path, at) => ({
-    folder: resolve(folder, resolveReference(path, env, `skills.folders[${at}]`)),
-    source: "configured",
-  }));
+/** In the order in which they win. A project folder that is also configured is trusted. */
+function listSkillRoots({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] {
+  const { folders, projectFolders } = config.skills;
+  const locate = (paths: readonly string[], key: string) =>
+    paths.map((path, at) => resolve(folder, resolveReference(path, env, `${key}[${at}]`)));
+  const configured = locate(folders, "skills.folders").map((path) => {
+    return { folder: path, source: "configured", trusted: true };
+  });
+  const ofWorlds = Object.entries(config.worlds).flatMap(([world, { skills }]) =>
+    locate(skills, `worlds.${world}.skills`).map((path) => ({ folder: path, source: world, trusted: true, world })),
+  );
+  const chosen = new Set([...configured, ...ofWorlds].map((root) => resolveRealPath(root.folder)));
+  const project = locate(projectFolders, "skills.project_folders")
+    .filter((path) => !chosen.has(resolveRealPath(path)))
+    .map((path) => ({ folder: path, source: "project", trusted: false }));
+  return [...configured, ...ofWorlds, findCoreSkills(), ...project];
+}
 
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;

@@ -1,4 +1,4 @@
-import { getErrorMessage } from "../../core/errors.ts";
+import { type ErrorCode, getErrorMessage } from "../../core/errors.ts";
 import { clip, type Json } from "../../core/json.ts";
 import { createReasonLog, type PrimitiveItem, type PrimitiveItems } from "./operation.ts";
 
@@ -26,7 +26,7 @@ export interface MapOptions {
   readonly signal?: AbortSignal;
 }
 
-type MapStopReason = "limit" | "time" | "failure" | "waiting" | "cancelled";
+type MapStopReason = "limit" | "time" | "failure" | "waiting" | "budget" | "cancelled";
 export type MappedItem = Readonly<{ position: number; source: PrimitiveItem; content: Json }>;
 const MAX_FAILURES = 5;
 /** No more items are started while so many wait for people. */
@@ -50,12 +50,14 @@ export function mapItems(
   const counts = { done: 0, empty: 0, failed: 0, waiting: 0, dropped: 0 };
   const failures: { readonly position: number; readonly code: string; readonly message: string }[] = [];
   const approvals = new Map<number, string>();
+  const overBudget: number[] = [];
   const reasons = createReasonLog();
-  let [taken, waiting, hasFailed] = [0, 0, false];
+  let [taken, waiting, hasFailed, isOverBudget] = [0, 0, false, false];
   let stoppedBy: MapStopReason | undefined;
 
   function findStopReason(): MapStopReason | undefined {
     if (signal?.aborted) return "cancelled";
+    if (isOverBudget) return "budget";
     if (stopOnFailure && hasFailed) return "failure";
     if (taken >= limit) return "limit";
     if (waiting >= MAX_WAITING) return "waiting";
@@ -70,6 +72,7 @@ export function mapItems(
       result = { status: "failed", code: "internal", message: getErrorMessage(thrown) };
     }
     if (result.status === "failed" || result.status === "dropped") hasFailed = true;
+    if (hasExceededBudget(result)) isOverBudget = true;
     if (result.status === "waiting") waiting++;
     return result;
   }
@@ -78,6 +81,7 @@ export function mapItems(
     counts[result.status]++;
     if (result.status === "dropped") reasons.add(position, result.reason);
     if (result.status === "waiting") approvals.set(position, result.approvalId);
+    if (hasExceededBudget(result)) overBudget.push(position);
     if (result.status === "failed" && failures.length < MAX_FAILURES) {
       failures.push({ position, code: result.code, message: clip(result.message, MESSAGE_LIMIT) });
     }
@@ -145,8 +149,13 @@ export function mapItems(
     },
     /** The approval that each waiting item waits for, by position. */
     approvals,
+    /** The positions of the items that were not run, or not to the end, because a budget is used up. */
+    overBudget,
   };
 }
+
+const hasExceededBudget = (result: MapItemResult): boolean =>
+  result.status === "failed" && result.code === ("budget_exceeded" satisfies ErrorCode);
 
 export type MapRun = ReturnType<typeof mapItems>;
 type StartedItem = { input: PrimitiveItem; position: number; ended: Promise<void>; result?: MapItemResult };

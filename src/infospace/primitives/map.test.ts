@@ -19,7 +19,7 @@ const done = (data: unknown, forModel?: unknown): Outcome => ({
   data,
   ...(forModel === undefined ? {} : { forModel }),
 });
-const failed = (code: "action_failed" | "denied", error: string): Outcome => ({
+const failed = (code: "action_failed" | "denied" | "budget_exceeded", error: string): Outcome => ({
   ...ended,
   status: code === "denied" ? "refused" : "failed",
   reason: error,
@@ -172,6 +172,54 @@ describe("map", () => {
       stopped_by: "failure",
       next: 2,
     });
+  });
+
+  test("stops when a budget is used up, and names the items to run again", async () => {
+    let left = 3;
+    const { run } = mapped(({ n }) =>
+      left-- > 0 ? done(n) : failed("budget_exceeded", "50 calls an hour are used up"),
+    );
+    const answer = await run("map", { target: numbers(20), action: "tool__each", concurrency: 2 });
+
+    expect(answer).toMatchObject({ done: 3, failed: 1, stopped_by: "budget", next: 4, not_run: 16 });
+    expect(answer).toMatchObject({ failures: [{ position: 3, code: "budget_exceeded" }] });
+    expect(answer).toMatchObject({ continue_with: { positions: [3], into: answer.handle } });
+    expect(answer).not.toHaveProperty("waiting_items");
+  });
+
+  test("continues a collection that was interrupted after its last answer, and completes it", async () => {
+    const controller = new AbortController();
+    const asked: Json[] = [];
+    const { run, infospace } = mapped(
+      ({ n = null }) => {
+        asked.push(n);
+        if (n === 2) controller.abort();
+        return done(n);
+      },
+      { signal: controller.signal },
+    );
+    const cut = await run("map", { target: numbers(6), action: "tool__each", concurrency: 1 });
+    const { run: again } = createTestPrimitives((parts) => mapAction({ ...parts, infospace, elapsed: () => 0 }), {
+      invoke: async (_, args) => {
+        asked.push((args as JsonObject).n ?? null);
+        return done((args as JsonObject).n);
+      },
+    });
+    const one = await again("map", {
+      target: numbers(6),
+      action: "tool__each",
+      into: String(cut.handle),
+      positions: [3],
+    });
+    const rest = await again("map", { target: numbers(6), action: "tool__each", into: String(cut.handle) });
+    const more = await again("map", { target: numbers(1), action: "tool__each", into: String(cut.handle) });
+
+    expect(cut).toMatchObject({ complete: false, count: 3 });
+    expect(one).toMatchObject({ complete: false, count: 4 });
+    expect(rest).toMatchObject({ handle: cut.handle, count: 6, input: 2, done: 2 });
+    expect(rest).not.toHaveProperty("complete");
+    expect(more).toMatchObject({ count: 7, input: 1 });
+    expect(asked).toEqual([0, 1, 2, 3, 4, 5, 0]);
   });
 
   test("reports its handle before the first call, and its progress", async () => {

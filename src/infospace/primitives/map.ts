@@ -2,10 +2,11 @@ import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
+import { getOwn, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { NAME_LIMIT, quoteName } from "../../core/names.ts";
 import { getModelData, type Outcome } from "../../core/outcome.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import type { Infospace } from "../infospace.ts";
 import { formatHandle } from "../note.ts";
 import { type CollectionSampler, createSampler, summarizeResource } from "../preview.ts";
 import { INFOSPACE } from "../resource-access.ts";
@@ -17,9 +18,11 @@ import { compileTemplate } from "./template.ts";
 
 export type MapPrimitiveOptions = PrimitiveOptions & Pick<Runtime, "elapsed">;
 
-/** Written in small portions: a call may be expensive, and a crash should lose few answers. */
-const PORTION = 8;
+/** Each answer is written at once: a call may be expensive, and a crash should lose few answers. */
+const PORTION = 1;
 const MAX_SECONDS = 3600;
+/** The property of an answer's note with the position of its item. */
+const SOURCE_POSITION = "source_position";
 const MAX_ITEMS = 1_000_000_000;
 
 export function mapAction(parts: MapPrimitiveOptions): Action {
@@ -38,19 +41,19 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
         .record(z.string(), z.unknown())
         .optional()
         .describe(
-          'Its arguments, with {"$item": "owner.id"} for a part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item.',
+          'Its arguments, with {"$item": "owner.id"} for a part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item; a text is the only required one, or input.',
         ),
       name: resultNameShape,
       concurrency: z.int().min(1).max(16).default(4),
-      offset: z.int().min(0).max(MAX_ITEMS).default(0).describe("Position to begin at: next of an earlier answer."),
+      offset: z.int().min(0).max(MAX_ITEMS).optional().describe("Begin here: next of an earlier answer."),
       limit: z.int().min(1).max(MAX_ITEMS).optional(),
       positions: z
         .array(z.int().min(0).max(MAX_ITEMS))
         .min(1)
         .max(100)
         .optional()
-        .describe("Only these items: those that waited, from continue_with."),
-      into: z.string().optional().describe("Adds the answers to this collection, from continue_with."),
+        .describe("Only these items, from continue_with."),
+      into: z.string().optional().describe("Adds the answers here, from continue_with. Continues an incomplete one."),
       max_seconds: z.number().positive().max(MAX_SECONDS).default(50),
       on_error: z.enum(["continue", "stop"]).default("continue"),
     }),
@@ -58,10 +61,12 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
       { args: { target: "collection__7", action: "tool__translate", args: { text: { $item: "title" }, to: "de" } } },
     ],
     async run({ target, action, args, name, concurrency, max_seconds, on_error, into, ...selection }, context) {
-      const { offset, limit } = selection;
+      const { limit } = selection;
       const positions = selection.positions && [...new Set(selection.positions)].sort((a, b) => a - b);
-      const fill = compileTemplate(args as JsonObject | undefined);
+      const [visible] = args === undefined ? await context.listVisible([action]) : [];
+      const fill = compileTemplate(args as JsonObject | undefined, visible?.inputSchema);
       const source = await resolveSource(parts.infospace, target, context);
+      const offset = selection.offset ?? (await findStart(parts.infospace, into, context));
       // With an item to run, the call itself reports an unknown action.
       if (source.count <= offset && !context.sees(action)) {
         const hint = "Give its full name.";
@@ -85,9 +90,35 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
         },
       );
       const input = positions?.length ?? Math.max(source.count - offset, 0);
-      return collectResults(parts, context, run, { name, into, action, source, input });
+      return collectResults(parts, context, run, {
+        name,
+        into,
+        action,
+        source,
+        input,
+        isPartial: positions !== undefined,
+      });
     },
   });
+}
+
+/** The position after all answers of a collection that an abort or a crash left incomplete, or 0. */
+async function findStart(
+  infospace: Infospace,
+  into: string | undefined,
+  { caller, signal }: CallContext,
+): Promise<number> {
+  if (into === undefined) return 0;
+  const collection = await infospace.collection(into, caller);
+  if (collection.complete) return 0;
+  let start = 0;
+  // Not only the last item: single positions may have been added since.
+  for await (const { id } of infospace.items(collection, { signal })) {
+    const { properties } = await infospace.resource(formatHandle("note", id), caller);
+    const position = getOwn(properties, SOURCE_POSITION);
+    if (typeof position === "number") start = Math.max(start, position + 1);
+  }
+  return start;
 }
 
 /**
@@ -98,9 +129,16 @@ async function collectResults(
   { infospace, previewLimit }: MapPrimitiveOptions,
   { dialogue, ...context }: CallContext,
   run: MapRun,
-  request: { name: string | undefined; into: string | undefined; action: string; source: ItemSource; input: number },
+  request: {
+    name: string | undefined;
+    into: string | undefined;
+    action: string;
+    source: ItemSource;
+    input: number;
+    isPartial: boolean;
+  },
 ): Promise<JsonObject> {
-  const { name, into, action, source, input } = request;
+  const { name, into, action, source, input, isPartial } = request;
   const sampler = createSampler(previewLimit);
   let handle = "";
   const reportProgress = (): void => {
@@ -110,30 +148,36 @@ async function collectResults(
   };
   const members = toMapMembers(run, sampler, reportProgress);
   const maker = createPrimitiveAuthor(context, "map");
+  const isWhole = () => run.report().stopped_by !== "cancelled";
   const collection =
     into === undefined
       ? await infospace.collect(maker, members, {
           name,
           portion: PORTION,
-          isWhole: () => run.report().stopped_by !== "cancelled",
+          isWhole,
           onProgress(written, count) {
             handle = written;
             if (count === 0) reportProgress();
           },
         })
-      : await infospace.add(maker, into, members);
+      : await infospace.add(maker, into, members, {
+          portion: PORTION,
+          // Single items do not complete a collection that was interrupted.
+          isWhole: () => !isPartial && isWhole(),
+        });
   const { taken, ...report } = run.report();
   const counts = { input, ...report, not_run: Math.max(input - taken, 0) };
   const facts = summarizeResource(collection);
-  const waits = toContinuation(run.approvals, facts.handle ?? null);
+  const waits = toContinuation(run, facts.handle ?? null);
   return formatAnswer({ ...facts, ...waits }, counts, [source], sampler.preview, previewLimit);
 }
 
-/** Which items wait, and the arguments that run these items alone. */
-function toContinuation(approvals: MapRun["approvals"], into: Json): JsonObject {
-  if (approvals.size === 0) return {};
-  const positions = [...approvals.keys()];
-  return { waiting_items: Object.fromEntries(approvals), continue_with: { positions, into } };
+/** Which items wait, and the arguments that run alone those that wait or exceeded a budget. */
+function toContinuation({ approvals, overBudget }: MapRun, into: Json): JsonObject {
+  const positions = [...approvals.keys(), ...overBudget].sort((a, b) => a - b);
+  if (positions.length === 0) return {};
+  const waits = approvals.size === 0 ? {} : { waiting_items: Object.fromEntries(approvals) };
+  return { ...waits, continue_with: { positions, into } };
 }
 
 async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onItem: () => void) {
@@ -141,7 +185,7 @@ async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onIt
     sampler.take(content);
     onItem();
     const from = source.id === undefined ? {} : { source: formatHandle("note", source.id) };
-    yield { content, properties: { source_position: position, ...from } };
+    yield { content, properties: { [SOURCE_POSITION]: position, ...from } };
   }
 }
 

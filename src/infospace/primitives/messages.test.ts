@@ -21,6 +21,15 @@ test("say logs to the dialogue, and reports whether there is one", async () => {
   });
 });
 
+test("think reaches no person and stores no note", async () => {
+  const { lines, dialogue } = createTestDialogue();
+  const { run, infospace } = createTestPrimitives(messageActions, { dialogue });
+
+  expect(await run("think", { value: "so far so good" })).toEqual({ thought: true });
+  expect(lines).toEqual([]);
+  expect(infospace.notes.size).toBe(0);
+});
+
 test("rejects a blank text", async () => {
   const { run } = createTestPrimitives(messageActions);
 
@@ -28,5 +37,4 @@ test("rejects a blank text", async () => {
     for (const value of ["", " \n\t"])
       await expect(run(entry, { value })).rejects.toMatchObject({ code: "invalid_arguments" });
   }
-  expect(await run("think", { value: "so far so good" })).toEqual({ thought: true });
 });

@@ -36,6 +36,16 @@ describe.each(actions.map((action) => [action.entry, action] as const))("%s", (_
   });
 });
 
+test("has all actions on notes and collections, under their usual names", () => {
+  const storage = ["save", "load", "create-note", "create-collection"];
+  const computation = ["apply", "map", "coerce"];
+  const searching = ["index", "search-notes", "search-collections", "search-within-collection"];
+  const structured = ["project", "pluck", "filter-structured", "sort", "join"];
+  const names = [...storage, ...computation, ...searching, ...structured, "say", "think"];
+
+  expect(actions.map(({ name }) => name)).toEqual(expect.arrayContaining(names.map((name) => `infospace__${name}`)));
+});
+
 test("the schemas together stay within a token budget", async () => {
   const count = await loadTokenCounter();
   const total = actions.reduce((sum, action) => sum + countToolTokens(action, count), 0);

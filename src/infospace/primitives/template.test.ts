@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { JsonSchema } from "../../core/action.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { compileTemplate } from "./template.ts";
 
@@ -22,10 +23,37 @@ test.each<[JsonObject, JsonObject]>([
 
 test("takes an object item as the arguments without a template", () => {
   expect(compileTemplate(undefined)(item)).toEqual({ args: item.content });
-  expect(compileTemplate(undefined)({ content: "text" })).toEqual({
+  const schema = { required: ["a", "b"] };
+  expect(compileTemplate(undefined, schema)({ content: "text" })).toEqual({
     missing: expect.stringContaining("not an object"),
   });
   expect(compileTemplate(undefined)({ content: [1] })).toEqual({ missing: expect.stringContaining("not an object") });
+});
+
+test("takes a text as input while the schema of the action is not known", () => {
+  expect(compileTemplate(undefined)({ content: "text" })).toEqual({ args: { input: "text" } });
+});
+
+test.each<[string, JsonSchema, object]>([
+  ["the only required argument", { required: ["text"], properties: { text: {}, input: {} } }, { text: "hello" }],
+  ["the argument called input", { properties: { input: {}, words: {} } }, { input: "hello" }],
+  [
+    "the argument called input of several",
+    { required: ["input", "to"], properties: { input: {} } },
+    { input: "hello" },
+  ],
+])("takes a text item as %s without a template", (_what, schema, args) => {
+  expect(compileTemplate(undefined, schema)({ content: "hello" })).toEqual({ args });
+  expect(compileTemplate(undefined, schema)({ content: { a: 1 } })).toEqual({ args: { a: 1 } });
+  expect(compileTemplate({ b: 2 }, schema)({ content: "hello" })).toEqual({ args: { b: 2 } });
+});
+
+test("drops a text item that an action has no single argument for", () => {
+  const schema = { required: ["from", "to"], properties: { from: {}, to: {} } };
+
+  expect(compileTemplate(undefined, schema)({ content: "hello" })).toEqual({
+    missing: expect.stringContaining("not an object"),
+  });
 });
 
 test("reports the missing part of an item", () => {

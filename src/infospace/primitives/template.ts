@@ -1,3 +1,4 @@
+import type { JsonSchema } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { clip, getOwn, isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
@@ -14,21 +15,36 @@ const EMBEDDED = /\$(?:item|handle)\b|\{\{\s*\$?(?:item|handle)\b|\$\{\s*(?:item
 
 /**
  * Arguments with placeholders: `{"$item": "owner.id"}` for a part of the item, `{"$handle": true}` for its handle. Without a
- * template, an object item is the arguments. Throws `invalid_arguments` for a malformed path and for a placeholder inside a
- * text, which would stay unfilled.
+ * template, an object item is the arguments, and a text the one that `schema` has for it. Throws `invalid_arguments` for a
+ * malformed path and for a placeholder inside a text, which would stay unfilled.
  */
-export function compileTemplate(template: JsonObject | undefined): (input: PrimitiveItem) => TemplateResult {
+export function compileTemplate(
+  template: JsonObject | undefined,
+  schema?: JsonSchema,
+): (input: PrimitiveItem) => TemplateResult {
   const root = template === undefined ? undefined : parseTemplate(template);
+  const textArgument = findTextArgument(schema);
   return (input) => {
     try {
       if (root !== undefined) return { args: fillTemplate(root, input) as JsonObject };
-      if (!isRecord(input.content)) return { missing: "it is not an object, so args must say where it goes" };
-      return { args: input.content as JsonObject };
+      const { content } = input;
+      if (typeof content === "string" && textArgument !== undefined) return { args: { [textArgument]: content } };
+      if (!isRecord(content)) return { missing: "it is not an object, so args must say where it goes" };
+      return { args: content as JsonObject };
     } catch (thrown) {
       if (thrown instanceof QmError) return { missing: thrown.message };
       throw thrown;
     }
   };
+}
+
+/** The only required argument, or the one called `input`. Without a schema `input`, so that the call reports the name. */
+function findTextArgument(schema: JsonSchema | undefined): string | undefined {
+  if (schema === undefined) return "input";
+  const { required = [], properties = {} } = schema;
+  const [only, second] = Array.isArray(required) ? required : [];
+  if (typeof only === "string" && second === undefined) return only;
+  return isRecord(properties) && Object.hasOwn(properties, "input") ? "input" : undefined;
 }
 
 type TemplateNode =

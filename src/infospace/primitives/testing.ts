@@ -97,6 +97,8 @@ export function createTestPrimitives(
     signal: new AbortController().signal,
     untimed: (work) => work(),
     sees: () => true,
+    listVisible: async () => [],
+    afterEnd: () => {},
     invoke: () => Promise.reject(new Error("nothing to call")),
     ...context,
   };

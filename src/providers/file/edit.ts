@@ -39,7 +39,7 @@ function computeBorders(needle: string): Int32Array {
 }
 
 // A hint does not need a comparison of the whole file.
-const COMPARED_CHARACTERS = 250_000;
+const COMPARED_CHARACTERS = 100_000;
 const COMPARED_LINE = 400;
 const MIN_SIMILARITY = 0.4;
 

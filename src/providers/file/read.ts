@@ -164,8 +164,8 @@ export const readAction = (root: FileRoot): Action =>
     run: (args, { signal }) => readText(root, args, signal),
   });
 
-/** Throws `not_text` for other files, and `path_refused` outside of the root. */
-export async function readText(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
+/** Throws `unsupported_content` for other files, and `path_refused` outside of the root. */
+async function readText(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const place = await resolveFilePath(root, args.path);
   return withFile(place, async ({ handle, stats }) => {
     const head = Buffer.alloc(HEAD_BYTES);

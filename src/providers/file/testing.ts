@@ -45,6 +45,8 @@ export async function testRoot(
       caller: { actor: "test", session: "test" },
       callId: "call",
       signal,
+      listVisible: async () => [],
+      afterEnd: () => {},
       sees: () => false,
       untimed: <T>(work: () => Promise<T>) => work(),
       invoke,

@@ -1,29 +1,47 @@
-import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import type { Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import { QmError } from "../../core/errors.ts";
-import { quoteName } from "../../core/names.ts";
-import { didYouMean } from "../../core/nearest.ts";
-import { openRoot } from "../file/file-root.ts";
-import { readText } from "../file/read.ts";
-import { loadSkills, readSkillContents, type Skill, type SkillCache, type SkillRoot } from "./skill-folders.ts";
+import type { ProgramHost } from "./code/program.ts";
+import { createToolPrograms } from "./code/tool-programs.ts";
+import { defineCodeSkill } from "./code-skill.ts";
+import { defineInstructionSkill } from "./instruction-skill.ts";
+import { defineLlmSkill } from "./llm-skill.ts";
+import { defineMethodSkill } from "./method-skill.ts";
+import type { SkillParts } from "./skill-action.ts";
+import type { SkillType } from "./skill-file.ts";
+import { loadSkills, type Skill, type SkillCache, type SkillRoot } from "./skill-folders.ts";
+import type { SkillTrust } from "./skill-trust.ts";
 
-export interface SkillProviderOptions {
+export interface SkillProviderOptions extends Omit<SkillParts, "open" | "programs"> {
+  readonly programHost: ProgramHost;
   /** A skill of an earlier root wins over one of the same name in a later root. */
   readonly roots: readonly SkillRoot[];
-  /** Called with each file that cannot be used. */
+  readonly trust: SkillTrust;
   readonly onProblem: (problem: string) => void;
   /** How often the folders are read again while they are watched. */
   readonly pollMs?: number;
 }
 
-/** Instructions up to this length are shown whole. The format asks for less than 5,000 tokens, about 20,000 characters. */
-const RESULT_CHARS = 64 * 1024;
+/** How the skills of each type become actions. */
+const definitions: Readonly<Record<SkillType, (skill: Skill, parts: SkillParts) => Action>> = {
+  instruction: defineInstructionSkill,
+  llm: defineLlmSkill,
+  code: defineCodeSkill,
+  method: defineMethodSkill,
+};
 
 /** Folders with a SKILL.md as actions. */
-export function skillProvider({ roots, onProblem, pollMs = 2_000 }: SkillProviderOptions): Provider {
+export function skillProvider({
+  roots,
+  programHost,
+  trust,
+  pollMs = 2_000,
+  onProblem,
+  ...services
+}: SkillProviderOptions): Provider {
+  const programs = createToolPrograms(programHost);
+  const parts: SkillParts = { ...services, programs, open: trust.open };
   const cache: SkillCache = new Map();
-  let listed: readonly Skill[] | undefined;
+  let listed: readonly { readonly skill: Skill; readonly state: string }[] | undefined;
   let reported = new Set<string>();
 
   /** Reports problems that the last reading of the folders did not have. */
@@ -34,71 +52,42 @@ export function skillProvider({ roots, onProblem, pollMs = 2_000 }: SkillProvide
 
   return {
     category: "skill",
-    capability: "Get instructions for special tasks from people who know how to do them.",
+    capability: "Use skills that people wrote for special tasks: instructions, prompts, programs and methods.",
     async list() {
       const { skills, problems } = await loadSkills(roots, cache);
-      listed = skills;
+      await trust.refresh(skills);
+      listed = skills.map((skill) => ({ skill, state: trust.getState(skill) }));
       const unusable = problems
-        .filter(({ level }) => level === "error")
+        .filter(({ level, rule }) => level === "error" || rule === "duplicate")
         .map(({ file, line, message }) => `${file}:${line} ${message}`);
-      const isInstruction = ({ type }: Skill) => type === "instruction";
-      const others = skills
-        .filter((skill) => !isInstruction(skill))
-        .map(({ folder, fileName, type }) => `${folder}/${fileName}: skills of the type ${type} cannot be run yet`);
-      report(new Set([...unusable, ...others]));
-      return skills.filter(isInstruction).map(defineInstruction);
+      report(new Set(unusable));
+      return skills.map((skill) => trust.guard(skill, definitions[skill.type](skill, parts)));
     },
     watch(onChange) {
-      let checking = Promise.resolve();
+      let isChecking = false;
+      async function check(): Promise<void> {
+        const { skills } = await loadSkills(roots, cache);
+        await trust.refresh(skills);
+        // A file that did not change is the same object.
+        const isSame = skills.every((skill, at) => {
+          const before = listed?.[at];
+          return skill === before?.skill && trust.getState(skill) === before.state;
+        });
+        if (listed !== undefined && (!isSame || skills.length !== listed.length)) onChange();
+      }
       // Polled, because links and network drives send no events.
       const timer = setInterval(() => {
-        checking = checking.then(async () => {
-          const { skills } = await loadSkills(roots, cache);
-          // A file that did not change is the same object.
-          const isSame = skills.length === listed?.length && skills.every((skill, at) => skill === listed?.[at]);
-          if (listed !== undefined && !isSame) onChange();
-        });
+        if (isChecking) return;
+        isChecking = true;
+        // A call that needs the store reports why it cannot be read.
+        void check()
+          .catch(() => undefined)
+          .finally(() => {
+            isChecking = false;
+          });
       }, pollMs).unref();
       return () => clearInterval(timer);
     },
+    close: programs.close,
   };
-}
-
-const defineInstruction = (skill: Skill): Action =>
-  defineAction("skill", {
-    entry: skill.name,
-    description: skill.description,
-    effect: "read",
-    idempotent: true,
-    tags: ["skill", skill.type, skill.root.source],
-    resultChars: RESULT_CHARS,
-    input: z.strictObject({
-      file: z.string().min(1).optional().describe("Read this file of the skill instead of its instructions."),
-      offset: z.int().min(0).default(0).describe("First line of the file, counted from 0."),
-    }),
-    run: ({ file, offset }, { signal }) =>
-      file === undefined ? readBody(skill) : readFile(skill, file, offset, signal),
-  });
-
-const TAGS = /<(?=\/?skill_(?:content|files)\b)/gi;
-
-/** The instructions as text, in tags, so that a model can tell them from other results. They cannot close the tags. */
-async function readBody(skill: Skill): Promise<string> {
-  const files = (await readSkillContents(skill)).files.filter((file) => file !== skill.fileName);
-  const list = files.length === 0 ? "" : `\n<skill_files>\n${files.join("\n")}\n</skill_files>\n`;
-  return `<skill_content name="${skill.name}">\n${skill.body.trim().replace(TAGS, "&lt;")}\n${list}</skill_content>`;
-}
-
-async function readFile(skill: Skill, file: string, offset: number, signal: AbortSignal) {
-  const { files } = await readSkillContents(skill);
-  if (!files.includes(file)) {
-    const message = `the skill ${skill.name} has no file ${quoteName(file)}${didYouMean(file, files)}`;
-    throw new QmError("not_found", message, { hint: "Call the skill without `file` to see its files." });
-  }
-  const { path, content, lines, next_offset } = await readText(
-    openRoot(skill.folder),
-    { path: file, offset, limit: 2000, byte_offset: 0 },
-    signal,
-  );
-  return { path, content, lines, next_offset };
 }

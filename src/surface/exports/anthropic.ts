@@ -1,5 +1,5 @@
+import { toWireName } from "../../core/wire-names.ts";
 import type { FoundTools } from "../deferred-surface.ts";
-import { toWireName } from "../native-tools.ts";
 import type { Surface, SurfaceTool } from "../surface.ts";
 import { type ExportedSchema, exportTools } from "./exported-tool.ts";
 

@@ -13,11 +13,12 @@ import {
   summarizeAction,
 } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-import { cloneFrozen, getOwn, isRecord, omitUndefined } from "../../core/json.ts";
+import { cloneFrozen, getOrCreate, getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { joinNotes } from "../pending-note.ts";
-import { estimateTokens, readState } from "../search-results.ts";
+import { estimateTokens, readStateWithReason } from "../search-results.ts";
+import { formatSignature } from "../signature.ts";
 import type { SurfaceTool } from "../surface.ts";
 
 export interface ActionDescription {
@@ -30,11 +31,16 @@ export interface ActionDescription {
     /** The action itself, or the operation that a resource runs. */
     readonly target_tool_name: string;
     readonly category: string;
+    /** For a skill: the arguments on one line. */
+    readonly schema_hint?: string;
     readonly purity: Effect;
     readonly tags: readonly string[];
     readonly idempotent: boolean;
     readonly approval: "never" | "always" | "conditional";
+    /** The caller's world, if the action belongs to it. */
+    readonly world?: string;
     readonly state?: Exclude<Readiness, "ready">;
+    readonly state_reason?: string;
     /** For a resource. */
     readonly canonical_default?: string;
     /** For a specialist: why only one actor has it. */
@@ -70,7 +76,9 @@ export function describeAction(view: View, asked: string): ActionDescription {
       idempotent,
       approval: view.approval(action),
       ...getActionOrigin(action),
-      ...readState(action),
+      ...getOwnWorld(view, action),
+      ...(action.type === undefined ? {} : { schema_hint: formatSignature(action) }),
+      ...readStateWithReason(action),
       ...omitUndefined({ justification: action.justification, bypass_reason: action.bypassReason }),
       ...(canonical === undefined ? {} : { canonical_default: `runs ${canonical.target}` }),
     },
@@ -87,6 +95,10 @@ export interface ListQuery {
 /** A listed action. Description and schema only in a list of categories. */
 export interface ListedAction {
   readonly qualified_name: string;
+  /** The caller's world, if the action belongs to it. */
+  readonly world?: string;
+  /** Without a category, for a skill: its required arguments, so that a model need not guess them. */
+  readonly schema_hint?: string;
   readonly short_description?: string;
   readonly description?: string;
   readonly input_schema?: JsonSchema;
@@ -109,7 +121,7 @@ const PAGE_CHARACTERS = 16_000;
 
 export const listActionsTool: SurfaceTool = cloneFrozen({
   name: "list_actions",
-  description: "Browse available actions alphabetically. Give category to get descriptions and input schemas.",
+  description: "Browse available actions. Give category to get descriptions and input schemas.",
   inputSchema: toJsonSchema(
     z.object({
       category: z.array(z.string()).optional(),
@@ -138,7 +150,10 @@ export function addCategoryChoice(tool: SurfaceTool, categories: readonly string
   return cloneFrozen({ ...tool, inputSchema: { ...tool.inputSchema, properties: { ...properties, category } } });
 }
 
-/** One page of the visible actions. The first has the hints. Throws `unknown_category` with the valid ones. */
+/**
+ * One page of the visible actions: those of the caller's world first, then the others, both by name. The first page has the
+ * hints. Throws `unknown_category` with the valid ones.
+ */
 export function listActions(
   view: View,
   { category = [], filter = "", ...query }: ListQuery,
@@ -147,12 +162,12 @@ export function listActions(
 ): ActionList {
   const offset = Math.max(0, Math.trunc(query.offset ?? 0));
   const limit = Math.max(1, Math.trunc(query.limit ?? PAGE_SIZE));
-  const pool = category.length === 0 ? view.actions() : selectCategories(view, category);
+  const pool = putWorldFirst(view, category.length === 0 ? view.actions() : selectCategories(view, category));
   const wanted = filter.trim().toLowerCase();
   const found = wanted === "" ? pool : filterActions(pool, wanted);
   const total = found.length;
   const page = found.slice(offset, offset + Math.min(limit, PAGE_LIMIT));
-  const items = fitPage(page.map((action) => toListedAction(action, category.length > 0)));
+  const items = fitPage(page.map((action) => toListedAction(view, action, category.length > 0)));
   const end = offset + items.length;
   const remark =
     createListHint(view, { total, offset, filter: wanted, category }) ?? (offset === 0 ? searchHint : undefined);
@@ -190,10 +205,28 @@ function unknownCategoryError(unknown: readonly string[], valid: readonly string
   });
 }
 
-const toListedAction = (action: Action, inFull: boolean): ListedAction =>
-  inFull
-    ? { qualified_name: action.name, description: action.description, input_schema: action.inputSchema }
-    : { qualified_name: action.name, short_description: summarizeAction(action) };
+const worldFirstLists = new WeakMap<readonly Action[], readonly Action[]>();
+
+/** Cached: a view answers the same list each time. */
+const putWorldFirst = ({ world }: View, actions: readonly Action[]): readonly Action[] =>
+  world === undefined
+    ? actions
+    : getOrCreate(worldFirstLists, actions, () => [
+        ...actions.filter((action) => world.has(action)),
+        ...actions.filter((action) => !world.has(action)),
+      ]);
+
+const getOwnWorld = ({ world }: View, action: Action): { readonly world?: string } =>
+  world?.has(action) === true ? { world: world.name } : {};
+
+function toListedAction(view: View, action: Action, inFull: boolean): ListedAction {
+  const { name, description, inputSchema, type } = action;
+  const named = { qualified_name: name, ...getOwnWorld(view, action) };
+  if (inFull) return { ...named, description, input_schema: inputSchema };
+  const needsArguments = type !== undefined && Array.isArray(inputSchema.required) && inputSchema.required.length > 0;
+  const hint = needsArguments ? { schema_hint: formatSignature(action, 0) } : {};
+  return { ...named, ...hint, short_description: summarizeAction(action) };
+}
 
 /** Ends a page early when its schemas get too long for a model. */
 export function fitPage<Item>(items: readonly Item[]): readonly Item[] {

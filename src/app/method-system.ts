@@ -1,0 +1,99 @@
+import { type Approvals, isFinished } from "../approval/approval.ts";
+import type { Caller } from "../core/caller.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import type { UnstampedEvent } from "../core/events.ts";
+import { isRecord, omitUndefined } from "../core/json.ts";
+import { createFailedOutcome, formatResultValue, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Notes } from "../infospace/notes.ts";
+import type { CallLineage } from "../infospace/provenance.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { createMethodRuns } from "../providers/skill/method/method-runs.ts";
+import type { FoundCall, MethodServices } from "../providers/skill/method/method-services.ts";
+import { createMethodWorker, type MethodCallRequest } from "../providers/skill/method/method-worker.ts";
+import type { Store } from "../store/open-store.ts";
+import { systemProcess } from "./system-runtime.ts";
+
+/** Runs of methods: their store, the worker that continues them, and what they read of the ledger and approvals. */
+export function createMethodSystem(parts: {
+  readonly store: Pick<Store, "methodRuns" | "approvals">;
+  readonly approvals: Pick<Approvals, "outcome" | "withdraw">;
+  readonly ledger: Pick<Ledger, "read" | "flush">;
+  readonly runtime: Runtime;
+  readonly lineage: Pick<CallLineage, "hold" | "resume">;
+  readonly notes: Pick<Notes, "read">;
+  record(caller: Caller, event: UnstampedEvent): number;
+  knows(action: string): boolean;
+  call(request: MethodCallRequest): Promise<Outcome>;
+  readonly onProblem: (problem: string) => void;
+}) {
+  const { store, approvals, ledger, runtime, lineage, notes, onProblem } = parts;
+  const record: MethodServices["record"] = (caller, event) => ledger.flush(parts.record(caller, event));
+  const isAnswered = async (approvalId: string): Promise<boolean> => {
+    const approval = await store.approvals.get(approvalId);
+    return approval === undefined || isFinished(approval);
+  };
+  const runs = createMethodRuns({
+    store: store.methodRuns,
+    runtime,
+    self: systemProcess,
+    record,
+    isAnswered,
+    async withdraw(approvalId, caller) {
+      // One that was answered or has expired meanwhile needs no withdrawal.
+      await approvals.withdraw(approvalId, caller, "the method was cancelled").catch((thrown: unknown) => {
+        if (!(thrown instanceof QmError)) onProblem(`approval ${approvalId}: ${getErrorMessage(thrown)}`);
+      });
+      // No call gets its outcome any more: the same call of another run is a new one.
+      await store.approvals.deliver(approvalId);
+    },
+  });
+  const worker = createMethodWorker({
+    ...parts,
+    runs,
+    isAnswered,
+  });
+  const services: MethodServices = {
+    runs,
+    newId: runtime.newId,
+    record,
+    findCall: (callId) => findCall(ledger, callId),
+    async findApprovalOutcome(approvalId, caller) {
+      try {
+        const outcome = await approvals.outcome(approvalId, { caller, timeoutMs: 0 });
+        return outcome.status === "waiting" ? undefined : outcome;
+      } catch (thrown) {
+        // Removed long after its end: the call must not be made again as if it were new.
+        const ending = { callId: approvalId, durationMs: 0, valueLimit: VALUE_LIMIT, action: undefined };
+        return createFailedOutcome(ending, thrown);
+      }
+    },
+    readNote: (handle, caller) => notes.read(handle, {}, caller),
+    holdSources: (runId) => lineage.hold(runId),
+    resumeSources: (runId) => lineage.resume(runId),
+    isOwnCall: worker.isOwnCall,
+  };
+  return { services, worker, methods: { list: runs.list, cancel: runs.cancel }, close: runs.close };
+}
+
+/** Reads the ledger about a call whose process ended. Before an action with effects runs, its decision is written. */
+async function findCall(ledger: Pick<Ledger, "read" | "flush">, callId: string): Promise<FoundCall> {
+  await ledger.flush();
+  const events = await ledger.read({ callId });
+  const find = (type: string) => {
+    const data = events.findLast((event) => event.type === type)?.data;
+    return isRecord(data) ? data : undefined;
+  };
+  const approvalId = find("approval.requested")?.approvalId;
+  const decision = find("call.decided")?.decision;
+  const hasBegun = decision === "allow" || decision === "ask";
+  if (typeof approvalId === "string") return { hasBegun, approvalId };
+  const ended = find("call.ended");
+  // A call that was cancelled with its process, or whose process died, may have run.
+  if (ended === undefined || ended.code === "cancelled" || ended.code === "interrupted") return { hasBegun };
+  const { status, code, reason, kept: handle } = ended;
+  if (status !== "done") return { hasBegun, end: formatResultValue({ code, error: reason }) };
+  // The ledger's copy of a result may have fields that are hidden from models. A stored note has none.
+  const note = "it ran, but its process ended before the result was kept";
+  return { hasBegun, end: formatResultValue(omitUndefined({ status, note, handle })) };
+}
