@@ -11,8 +11,8 @@ export interface Bundle {
 
 const root = join(import.meta.dirname, "..");
 const shims = join(import.meta.dirname, "sdk-shims.ts");
-// Native code, and a few megabytes of data that most runs do not need.
-const isHeavy = (id: string) => /^(?:@photostructure\/sqlite$|gpt-tokenizer\/)/.test(id);
+// Native code, and what most runs do not need: a few megabytes of data, and the providers of language models.
+const isHeavy = (id: string) => /^(?:@photostructure\/sqlite$|gpt-tokenizer\/|@ai-sdk\/)/.test(id);
 
 /** Bundles sources with their packages. A warning is an error. */
 export function bundle({ input, folder, external = isHeavy }: Bundle): Promise<RolldownOutput> {

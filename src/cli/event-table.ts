@@ -84,11 +84,20 @@ const descriptions: Readonly<Record<string, (facts: Facts) => string>> = {
   "definition.accepted": byPerson,
   "definition.rejected": byPerson,
   "definition.withheld": ({ server, tool, reasons }) => `${server}: ${tool}, ${String(reasons)}`,
+  "method.advanced": ({ skill, step, title }) => clip(`${skill}: finished step ${step}, ${title}`, MAX_TEXT),
+  "method.continued": ({ skill, step }) => `${skill}: in step ${step}`,
+  "method.ended": (facts) => clip(`${facts.skill}: ${facts.outcome}${because(facts)}`, MAX_TEXT),
+  "method.started": ({ skill, steps, budget }) => `${skill}: ${steps} steps, at most ${budget} requests`,
+  "model.called": ({ model, inputTokens, outputTokens, code, durationMs }) =>
+    `${model}: ${code ?? `${inputTokens} tokens read, ${outputTokens} written`}, ${durationMs} ms`,
   "server.failed": withReason,
   "server.stopped": withReason,
   "server.learned": (facts) => withChanges(facts.server, facts),
   "server.started": withLaunch,
   "server.added": withLaunch,
+  "skill.trusted": ({ skill, digest, by }) => `${skill} ${String(digest).slice(0, ID_LENGTH)}, by ${by}`,
+  "skill.withheld": ({ skill, reason }) => clip(`${skill}: ${reason}`, MAX_TEXT),
+  "tool.refused": ({ skill, step, tool }) => clip(`${skill}: ${tool} is not a tool of step ${step}`, MAX_TEXT),
   "config.loaded": ({ path, policyVersion }) => `${path}, policy ${policyVersion}`,
 };
 

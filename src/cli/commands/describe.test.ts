@@ -25,6 +25,7 @@ test.each<[Said, string]>([
   [{ layer: "tag-rules", says: "deny", rule: "no-writes" }, 'the rule "no-writes" of policy.rules'],
   [{ layer: "visibility", says: "hide", rule: "host" }, "host program"],
   [{ layer: "actor", says: "hide", rule: "not among the tools of actor reader" }, "to actors.reader.tools"],
+  [{ layer: "world", says: "hide", rule: "it belongs to the worlds a and b; …" }, "set actors.reader.world: a"],
   [{ layer: "budget", says: "deny", rule: "session.calls: 2" }, "raise policy.budgets.session.calls: 2"],
   [{ layer: "approval", says: "ask", rule: "always" }, "approval"],
 ])("suggests the configuration key for %o", (said, expected) => {

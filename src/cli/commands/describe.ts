@@ -1,7 +1,8 @@
 import type { Command } from "commander";
+import { NOT_ACCEPTED } from "../../core/action.ts";
 import { escapeUnsafe, quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
-import { isRecord } from "../../core/json.ts";
+import { isRecord, omitUndefined } from "../../core/json.ts";
 import type { Explanation } from "../../index.ts";
 import type { ActionDescription } from "../../surface/universal/browse-actions.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
@@ -37,10 +38,15 @@ export function addExplainCommand(program: Command, context: Context): void {
     .action(async (action: string) => {
       await requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
-        const explanation = quartermaster.explain(action, toCallerOptions(context.globals));
+        const caller = toCallerOptions(context.globals);
+        const explanation = quartermaster.explain(action, caller);
+        const { state, state_reason } = explanation.visible ? quartermaster.describe(action, caller).metadata : {};
         if (!explanation.exists) context.end(exitCodes.unknown);
-        if (context.out.isJson) context.out.json(explanation);
-        else showExplanation(context.out, explanation, configPath);
+        if (context.out.isJson) context.out.json({ ...explanation, ...omitUndefined({ state, state_reason }) });
+        else {
+          showExplanation(context.out, explanation, configPath);
+          if (state !== undefined && state !== "not_started") showObstacle(context.out, action, state, state_reason);
+        }
       });
     });
 }
@@ -59,13 +65,15 @@ function showDescription(out: CommandOutput, action: ActionDescription): void {
   out.line(out.bold(toOneLine(qualified_name)), escapeUnsafe(description));
   out.line();
   showArguments(out, input_schema);
-  const { purity, idempotent, approval, tags, canonical_default, source } = metadata;
+  const { purity, idempotent, approval, tags, canonical_default, source, world, state, state_reason } = metadata;
   out.table(
     ["", ""],
     [
+      ...(state === undefined ? [] : [["state", formatState(state, state_reason)]]),
       ["effect", idempotent ? `${purity}, idempotent` : purity],
       ["approval", approval],
       ["source", source],
+      ...(world === undefined || world === source ? [] : [["world", world]]),
       ...listScopeReasons(metadata.justification, metadata.bypass_reason),
       ...(tags.length > 0 ? [["tags", tags.join(", ")]] : []),
       ...(canonical_default === undefined ? [] : [["invoking it", canonical_default]]),
@@ -79,6 +87,9 @@ function showDescription(out: CommandOutput, action: ActionDescription): void {
     out.line(`  qm invoke ${quoteShellWord(qualified_name)} ${escapeUnsafe(quoteShellWord(safeJson(args)))}${comment}`);
   }
 }
+
+const formatState = (state: string, reason: string | undefined): string =>
+  [state.replaceAll("_", " "), reason ?? []].flat().join(": ");
 
 /** Why only one actor has the action, and why its calls are not routed, as rows of a table. */
 export function listScopeReasons(justification: string | undefined, bypassReason: string | undefined) {
@@ -113,6 +124,21 @@ function formatType(schema: unknown): string {
   return Array.isArray(schema.type) ? schema.type.join(" | ") : String(schema.type ?? "anything");
 }
 
+function showObstacle(out: CommandOutput, action: string, state: string, reason: string | undefined): void {
+  const isWithheldSkill = state === "quarantined" && action.startsWith(SKILL_PREFIX);
+  const step = isWithheldSkill ? ` Run \`${formatTrustCommand(action)}\`.` : "";
+  out.line("", `${out.warn(`It cannot be used now. ${toOneLine(formatState(state, reason))}.`)}${step}`);
+}
+
+const SKILL_PREFIX = "skill__";
+
+export const formatTrustCommand = (action: string): string =>
+  `qm skills trust ${quoteShellWord(action.slice(SKILL_PREFIX.length))}`;
+
+/** Whether only a person who has seen the skill is missing. */
+export const needsAcceptance = ({ action, because }: Pick<Explanation, "action" | "because">): boolean =>
+  action.startsWith(SKILL_PREFIX) && because?.layer === "approval" && because.rule.startsWith(NOT_ACCEPTED);
+
 function showExplanation(out: CommandOutput, explanation: Explanation, configPath: string | undefined): void {
   const { exists, pending, nearest, layers, because } = explanation;
   const action = toOneLine(explanation.action);
@@ -142,16 +168,19 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
   for (const change of suggestPolicyChanges(explanation, configPath)) out.line(escapeUnsafe(change));
 }
 
-function formatVerdict(out: CommandOutput, { visible, decision }: Explanation): string {
+function formatVerdict(out: CommandOutput, explanation: Explanation): string {
+  const { visible, decision } = explanation;
   if (!visible) return out.bad("hidden, as if it did not exist");
   if (decision === "allow") return out.good("allowed");
+  if (decision === "ask" && needsAcceptance(explanation))
+    return out.warn("visible, but a person must accept it at its first use");
   if (decision === "ask") return out.warn("visible, but a person must agree to each call");
   return out.bad("visible, but denied");
 }
 
 const CHECKED_PER_CALL = "rules about arguments, budgets and approval conditions";
 
-/** Lists the changes of the configuration that would allow the action, one line for each layer that objects. */
+/** Lists the changes that would allow the action: of the configuration, one line for each layer that objects, and of trust. */
 export function suggestPolicyChanges(explanation: Explanation, configPath: string | undefined): readonly string[] {
   const { layers, because, action, actor } = explanation;
   const objecting = layers.filter(({ says }) => says !== "nothing");
@@ -159,9 +188,13 @@ export function suggestPolicyChanges(explanation: Explanation, configPath: strin
     return because === undefined
       ? [`No layer objects. Each call is still checked against ${CHECKED_PER_CALL}.`]
       : ["It appears when the caller sees an action that it serves."];
+  const others = objecting.filter(({ rule = "" }) => !rule.startsWith(NOT_ACCEPTED));
+  const lines = others.map(({ layer, rule = "", about = action }) => `  ${suggestChange(layer, rule, about, actor)}`);
   return [
-    `To change that, in ${configPath ?? "quartermaster.yaml (`qm init` writes one)"}:`,
-    ...objecting.map(({ layer, rule = "", about = action }) => `  ${suggestChange(layer, rule, about, actor)}`),
+    ...(others.length < objecting.length ? [`To trust the skill, run \`${formatTrustCommand(action)}\`.`] : []),
+    ...(lines.length === 0
+      ? []
+      : [`To change that, in ${configPath ?? "quartermaster.yaml (`qm init` writes one)"}:`, ...lines]),
     `Each call is also checked against ${CHECKED_PER_CALL}.`,
   ];
 }
@@ -176,6 +209,7 @@ function suggestChange(layer: Layer, rule: string, action: string, actor: string
     "tag-rules": `change or remove the rule ${JSON.stringify(rule)} of policy.rules`,
     visibility: "change the visibility policy of the host program",
     actor: `add ${quoted} to actors.${actor}.tools`,
+    world: `set actors.${actor}.world: ${/the worlds? ([^\s;]+)/.exec(rule)?.[1]}`,
     budget: `raise policy.budgets.${rule}`,
     approval: "the action itself requires approval: change where it is registered",
   };

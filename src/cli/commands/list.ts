@@ -17,7 +17,7 @@ export function addListCommand(program: Command, context: Context): void {
   program
     .command("list")
     .summary("list the actions a caller may use")
-    .description("List the actions a caller may use, by name.")
+    .description("List the actions a caller may use, those of its world first, then by name.")
     .argument("[category...]", "only these categories")
     .option("--filter <text>", "only actions with this text in their name or description")
     .option("--offset <n>", "skip the first N", createWholeNumberParser(0), 0)
@@ -73,11 +73,13 @@ async function runList(
       `Actor ${globals.actor ?? "default"} sees no actions: \`qm doctor\` checks the configuration, \`qm explain <action>\` shows why one is hidden.`,
     );
   }
+  const hasWorld = items.some(({ world }) => world !== undefined);
   out.table(
-    ["action", "effect", "what it does"],
-    items.map(({ qualified_name: name, short_description, description = "" }) => [
+    ["action", "effect", ...(hasWorld ? ["world"] : []), "what it does"],
+    items.map(({ qualified_name: name, world = "", short_description, description = "" }) => [
       name,
       quartermaster.describe(name, caller).metadata.purity,
+      ...(hasWorld ? [world] : []),
       short_description ?? description,
     ]),
   );
@@ -92,8 +94,8 @@ async function runList(
 function addOrigins(quartermaster: Workspace["quartermaster"], items: readonly ListedAction[]) {
   const known = new Map(quartermaster.inventory().map((each) => [String(each.name), each]));
   return items.map((item) => {
-    const { source, type } = known.get(item.qualified_name) ?? {};
-    return { ...item, source, type };
+    const { source, type, schema_hint } = known.get(item.qualified_name) ?? {};
+    return { ...item, source, type, schema_hint };
   });
 }
 
@@ -108,10 +110,13 @@ function showInventory(
     .inventory()
     .filter(({ category }) => categories.length === 0 || categories.includes(category))
     .filter(({ name, summary }) => `${name}\n${summary}`.toLowerCase().includes(wanted));
-  const rows = actions.map(({ name, effect, source, summary }) => [name, effect, source, summary]);
+  const hasWorld = actions.some(({ worlds }) => worlds !== undefined);
+  const rows = actions.map(({ name, effect, source, worlds = [], summary }) => {
+    return [name, effect, source, ...(hasWorld ? [worlds.join(", ")] : []), summary];
+  });
   if (out.isJson) out.json({ actions });
   else if (rows.length === 0) out.line("No action matches.");
-  else out.table(["action", "effect", "source", "what it does"], rows);
+  else out.table(["action", "effect", "source", ...(hasWorld ? ["world"] : []), "what it does"], rows);
 }
 
 type Page = { readonly offset: number; readonly limit: number };

@@ -8,6 +8,7 @@ import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 import { showProgress } from "../terminal.ts";
+import { formatTrustCommand, needsAcceptance } from "./describe.ts";
 
 /** From best to worst. The worst verdict sets the exit code. */
 const verdicts = {
@@ -106,15 +107,21 @@ function explainAbsence({ servers }: Workspace, action: string, unreachable: rea
 }
 
 function checkAction({ quartermaster, servers }: Workspace, name: string, caller: CallerOptions): PreflightResult {
-  const { state, approval } = quartermaster.describe(name, caller).metadata;
+  const { state, state_reason, approval, category } = quartermaster.describe(name, caller).metadata;
   const action = parseActionName(name) ?? name;
   const server = servers.list().find(({ spec }) => name.startsWith(`mcp__${spec.name}__`));
   const serverName = server?.spec.name ?? "";
   if (state === "needs_login") return { action, verdict: state, note: `qm servers login ${serverName}` };
-  if (state === "quarantined") return { action, verdict: state, note: `qm servers review ${serverName}` };
-  if (state === "unavailable") return { action, verdict: state, note: server?.connection.problem ?? "" };
-  const { decision, because } = quartermaster.explain(name, caller);
+  if (state === "quarantined") {
+    const note = category === "skill" ? formatTrustCommand(name) : `qm servers review ${serverName}`;
+    return { action, verdict: state, note };
+  }
+  if (state === "unavailable")
+    return { action, verdict: state, note: server?.connection.problem ?? state_reason ?? "" };
+  const explanation = quartermaster.explain(name, caller);
+  const { decision, because } = explanation;
   if (decision === "deny") return { action, verdict: "denied", note: because?.rule ?? "" };
+  if (needsAcceptance(explanation)) return { action, verdict: "needs_approval", note: formatTrustCommand(name) };
   if (approval === "never") return { action, verdict: "ready" };
   const when = approval === "always" ? "each call" : "some calls, depending on their arguments";
   return { action, verdict: "needs_approval", note: `a person must agree to ${when}` };

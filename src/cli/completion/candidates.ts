@@ -106,11 +106,14 @@ const operandSources: Readonly<Record<string, CandidateSource>> = {
   import: listClients,
   replay: (context, values) => listRecent(context, values, "session", "session"),
   "eval record": (context, values) => listRecent(context, values, "session", "session"),
+  "worlds show": (context, values) =>
+    queryWorkspace(context, values, ({ config }) => Object.keys(config.worlds).map((world) => [world, "world"])),
   ...repeatSource(listServers, ["remove", "start", "stop", "logs", "review", "login", "logout"], "servers"),
   ...repeatSource(listApprovals, ["show"], "approvals"),
   ...repeatSource(listPendingApprovals, ["approve", "deny", "link"], "approvals"),
   ...repeatSource(listNotes, ["show", "save", "export", "rm"], "notes"),
   ...repeatSource(listSecrets, ["set", "remove"], "secrets"),
+  "models test": listModels,
 };
 
 function repeatSource(source: CandidateSource, commands: readonly string[], parent: string) {
@@ -162,6 +165,12 @@ function listNotes(context: Context, values: Values): Promise<Candidates> {
 
 function listSecrets(context: Context, values: Values): Promise<Candidates> {
   return queryLedger(context, values, async ({ secrets }) => (await secrets.names()).map((name) => [name, "secret"]));
+}
+
+function listModels(context: Context, values: Values): Promise<Candidates> {
+  return queryLedger(context, values, async ({ config }) =>
+    Object.entries(config.models).map(([name, { model }]) => [name, model]),
+  );
 }
 
 async function listOptionValues(context: Context, values: Values, option: Option): Promise<Candidates> {

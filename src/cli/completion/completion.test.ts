@@ -117,7 +117,7 @@ test.each([
   [["explain", "--actor", "reader", "file__w"], ["file__write"]],
   [
     ["list", ""],
-    ["approval", "file", "infospace", "mcp"],
+    ["approval", "file", "infospace", "mcp", "skill"],
   ],
   [["invoke", "file__read", ""], []],
   [
@@ -151,4 +151,10 @@ test.each([
   await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "$(touch pwned) *"]);
 
   expect(await complete(cwd, words)).toEqual(expected);
+});
+
+test("completes the names of worlds", async () => {
+  const sample = join(import.meta.dirname, "../../../examples/world");
+
+  expect(await complete(sample, ["worlds", "show", ""])).toEqual(["releases"]);
 });

@@ -22,6 +22,31 @@ function rules(rule: string, effect = "deny", actors: object = {}): object {
   return { policy: { rules: [{ name: "r", rule, effect }] }, actors };
 }
 
+describe("a world", () => {
+  test("is reported when a folder is missing, and when it has no actions or actors", async () => {
+    const worlds = {
+      ready: { actions: ["file__read"] },
+      empty: { skills: ["skills/none"], actions: ["file__raed"] },
+    };
+    const config = { worlds, world: "ready" };
+
+    const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ ...SMALL, ...config }) });
+    const { checks } = JSON.parse((await qm(cwd, ["doctor", "--json"])).out) as { checks: readonly DoctorCheck[] };
+    const list = (about: string) =>
+      checks.filter((check) => check.about === about).map(({ status, message }) => `${status} ${message}`);
+
+    expect(list("world")).toEqual([
+      "ok ready: 1 action, 1 actor",
+      `warn empty: ${cwd}/skills/none is not a folder`,
+      "warn empty: no action belongs to it",
+      "warn empty: no actor is in it",
+    ]);
+    expect(list("pattern")).toEqual([
+      'warn the world empty lists "file__raed", which no action fits; did you mean file__read?',
+    ]);
+  });
+});
+
 describe("a rule", () => {
   test.each([
     ["tool.efect == 'read'", "tool.efect, which does not exist; did you mean effect?"],

@@ -1,9 +1,12 @@
+import { stat } from "node:fs/promises";
 import type { Config } from "../../config/schema.ts";
+import { formatCount } from "../../core/display-text.ts";
 import { matchesGlob } from "../../core/name-patterns.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { listUnaskedServers, mayFitUnlisted } from "../../workspace/unlisted-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type DoctorCheck, fail, warn } from "./environment-checks.ts";
+import { listWorldActors } from "../commands/worlds.ts";
+import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
 
 const FAILING_TODO = "Correct the name. A rule that fails counts as true, so it objects to every call that it reaches.";
 const ALWAYS_TODO = "Narrow its condition under policy.rules, or remove it. `qm explain <action>` shows what it does.";
@@ -50,6 +53,37 @@ export function checkPatterns({ quartermaster, config, servers }: Workspace): re
   ].map((message) => warn("pattern", message, "Correct it: it has no effect. `qm list` shows the names."));
 }
 
+/** Counts the actions and actors of each world, or says which folder, actions or actors it lacks. */
+export async function checkWorlds({ quartermaster, config, skillRoots }: Workspace): Promise<readonly DoctorCheck[]> {
+  const filled = quartermaster.inventory().flatMap(({ worlds = [] }) => worlds);
+  const found = await Promise.all(
+    Object.keys(config.worlds).map(async (name) => {
+      const folders = skillRoots.filter(({ world }) => world === name).map(({ folder }) => folder);
+      const areFolders = await Promise.all(folders.map(isFolder));
+      const missing = folders.filter((_folder, at) => areFolders[at] === false);
+      const actions = filled.filter((world) => world === name).length;
+      const actors = listWorldActors(config, name).length;
+      const problems = [
+        ...missing.map((folder) =>
+          warn("world", `${name}: ${folder} is not a folder`, `Create it, or correct worlds.${name}.skills.`),
+        ),
+        ...(actions > 0
+          ? []
+          : [warn("world", `${name}: no action belongs to it`, `Add skills or actions to worlds.${name}.`)]),
+        ...(actors > 0
+          ? []
+          : [warn("world", `${name}: no actor is in it`, `Set world: ${name}, or actors.<name>.world.`)]),
+      ];
+      const counts = `${formatCount(actions, "action")}, ${formatCount(actors, "actor")}`;
+      return problems.length > 0 ? problems : [ok("world", `${name}: ${counts}`)];
+    }),
+  );
+  return found.flat();
+}
+
+const isFolder = async (path: string): Promise<boolean> =>
+  (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
+
 type Pattern = readonly [place: string, pattern: string];
 type IdlePattern = { readonly place: string; readonly pattern: string; readonly what: string; readonly near: string };
 
@@ -63,17 +97,18 @@ const formatIdle = ({ place, pattern, what, near }: IdlePattern): string =>
   `${place} lists ${JSON.stringify(pattern)}, which no ${what} fits${near}`;
 
 /** The patterns over action names, besides those of the policy. */
-function listActionPatterns({ surface, actors, search, routing }: Config): readonly Pattern[] {
+function listActionPatterns({ surface, actors, worlds, search, routing }: Config): readonly Pattern[] {
   const listSurface = (place: string, choice: Partial<Config["surface"]> = {}): readonly Pattern[] => [
     ...(choice.alwaysLoadedPatterns ?? []).map((pattern) => [`${place}.always_loaded_patterns`, pattern] as const),
     ...(choice.hotListSeed ?? []).map((pattern) => [`${place}.hot_list_seed`, pattern] as const),
   ];
+  const listGroups = (place: string, groups: Config["search"]["directory"]["groups"]): readonly Pattern[] =>
+    groups.flatMap(({ name, actions }) => actions.map((pattern) => [`${place} ${name}`, pattern] as const));
   return [
     ...listSurface("surface", surface),
     ...Object.entries(actors).flatMap(([name, actor]) => listSurface(`actors.${name}.surface`, actor.surface)),
-    ...search.directory.groups.flatMap(({ name, actions }) =>
-      actions.map((pattern) => [`search.directory.groups ${name}`, pattern] as const),
-    ),
+    ...listGroups("search.directory.groups", search.directory.groups),
+    ...Object.entries(worlds).flatMap(([world, { groups }]) => listGroups(`worlds.${world}.groups`, groups)),
     ...routing.rules.flatMap(({ name, event }) =>
       event?.startsWith(CALL_EVENT) ? [[`routing.rules ${name}`, event.slice(CALL_EVENT.length)] as const] : [],
     ),

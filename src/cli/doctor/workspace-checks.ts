@@ -1,18 +1,19 @@
 import { stat } from "node:fs/promises";
 import { listAllRoles, listLevelRoles } from "../../approval/approver-roles.ts";
-import { formatCount } from "../../core/display-text.ts";
+import { formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { toWireName } from "../../core/wire-names.ts";
 import type { ServerSpec } from "../../mcp/server-spec.ts";
-import { toWireName } from "../../surface/native-tools.ts";
 import { toPolicyOptions } from "../../workspace/config-mapping.ts";
 import { explainActorProblems, listUnaskedServers } from "../../workspace/unlisted-actions.ts";
-import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
+import { findUnusedModels, openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
+import { reviewSkills } from "../commands/skills-trust.ts";
 import type { Io } from "../context.ts";
 import { checkClients } from "./client-checks.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
 import { checkGit } from "./git-checks.ts";
-import { checkPatterns, checkRules } from "./policy-checks.ts";
+import { checkPatterns, checkRules, checkWorlds } from "./policy-checks.ts";
 import { checkProfileTokens, findTokenProblem, TOKEN_TODO } from "./token-checks.ts";
 
 /** Checks what the configuration provides: providers, actors, servers, approvers, names, search. */
@@ -28,7 +29,8 @@ export async function checkCatalog(
     try {
       const actors = checkActors(workspace);
       const patterns = checkPatterns(workspace);
-      const reported = new Set([...actors, ...patterns].map(({ message }) => message));
+      const models = checkModels(workspace);
+      const reported = new Set([...actors, ...patterns, ...models].map(({ message }) => message));
       return [
         ...(await checkProviders(workspace, fileRoot)),
         ...problems
@@ -36,7 +38,10 @@ export async function checkCatalog(
           .map((problem) => warn("provider", problem, "Fix this; everything else works.")),
         ...actors,
         ...patterns,
+        ...(await checkWorlds(workspace)),
         ...checkRules(workspace),
+        ...models,
+        ...(await checkSkills(workspace)),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
         ...(await checkProfileTokens(workspace)),
         ...(await checkClients(io, workspace)),
@@ -84,6 +89,29 @@ function checkActors({ quartermaster, config, servers }: Workspace): readonly Do
       ? warn("actor", `${actor} sees no action`, `\`qm explain <action> --actor ${actor}\` shows what hides one.`)
       : ok("actor", `${actor} sees ${formatCount(length, "action")}`);
   });
+}
+
+/** Checks the references and URLs. No model is asked: it may cost money. */
+function checkModels({ config, models }: Workspace): readonly DoctorCheck[] {
+  const found = Object.entries(models).map(([name, model]) => {
+    const problem = model.findProblem?.();
+    return problem === undefined
+      ? ok("model", `${name}: ${model.name}`)
+      : warn("model", `${name}: ${problem}`, "Until then, no skill can ask it. `qm models test` sends a request.");
+  });
+  const todo = "Skills that ask a model use the one named default.";
+  return [...found, ...findUnusedModels(config.models).map((problem) => warn("model", problem, todo))];
+}
+
+/** Finds skills whose calls are refused until a person decides. One that a person revoked needs no decision. */
+async function checkSkills(workspace: Workspace): Promise<readonly DoctorCheck[]> {
+  const { reviewed } = await reviewSkills(workspace);
+  return reviewed
+    .filter(({ review }) => review.state === "changed" || review.state === "suspicious")
+    .map(({ skill, review }) => {
+      const step = `qm skills trust ${quoteShellWord(skill.name)}`;
+      return warn("skill", toOneLine(`${skill.name}: ${review.reason}`), step);
+    });
 }
 
 type ServerView = ReturnType<Workspace["servers"]["list"]>[number];

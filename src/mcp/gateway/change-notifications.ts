@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../core/json.ts";
 
-/** The lists of MCP. */
-export type ListName = "tools" | "resources" | "templates" | "prompts";
+/** The lists of MCP, and that of its extension for skills. */
+export type ListName = "tools" | "resources" | "templates" | "prompts" | "skills";
 export type ListWatcher = ReturnType<typeof createListWatcher>;
 const SETTLE_MS = 20;
 

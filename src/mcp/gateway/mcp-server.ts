@@ -11,6 +11,8 @@ import {
   type ServerContext,
   type ServerOptions,
 } from "@modelcontextprotocol/server";
+import { SKILLS_EXTENSION_ID, SKILLS_GET_METHOD, SKILLS_LIST_METHOD } from "@modelcontextprotocol/server/ext/skills";
+import { z } from "zod";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
 import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
@@ -18,7 +20,7 @@ import type { ListWatcher, ResourceSubscriber } from "./change-notifications.ts"
 import { createPushDialogue } from "./client-dialogue.ts";
 import type { GatewayEra, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
-import type { ProfileService, ServiceCallOptions, ServiceClient } from "./profile-service.ts";
+import { hasSurface, type ProfileService, type ServiceCallOptions, type ServiceClient } from "./profile-service.ts";
 
 /** Shared by all endpoints of a gateway. */
 export interface SharedParts {
@@ -52,6 +54,9 @@ type Interaction = (client: ServiceClient, call: ServiceCallOptions) => Promise<
 /** Clients are told when a list changes. This limits how long a client that does not listen uses an old one. */
 const LIST_HINT = { ttlMs: 60_000, cacheScope: "private" } as const;
 
+const LIST_PARAMS = z.looseObject({ cursor: z.string().optional() });
+const GET_PARAMS = z.looseObject({ uri: z.string() });
+
 /** The code that asked a question checks the answer. Foreign schemas are not compiled here. */
 const acceptAnySchema: jsonSchemaValidator = {
   getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
@@ -61,14 +66,16 @@ const acceptAnySchema: jsonSchemaValidator = {
 export function createMcpServer(parts: McpServerOptions): Server {
   const { options, profile, service, era, transport, resolveClient } = parts;
   const hasResources = options.upstream !== undefined && profile.resources;
+  const hasSkills = hasSurface(profile) && options.servesSkills?.() === true;
   const hasPrompts = options.upstream !== undefined && profile.prompts;
   const settings = omitUndefined({
     capabilities: omitUndefined({
       tools: { listChanged: true },
       logging: {},
-      resources: hasResources ? { listChanged: true, subscribe: true } : undefined,
+      resources: hasResources ? { listChanged: true, subscribe: true } : hasSkills ? { listChanged: true } : undefined,
       prompts: hasPrompts ? { listChanged: true } : undefined,
       completions: hasResources || hasPrompts ? {} : undefined,
+      extensions: hasSkills ? { [SKILLS_EXTENSION_ID]: {} } : undefined,
     }),
     instructions: options.instructions?.(profile),
     jsonSchemaValidator: acceptAnySchema,
@@ -96,7 +103,22 @@ export function createMcpServer(parts: McpServerOptions): Server {
     return result as never;
   });
 
-  if (hasResources) {
+  if (hasSkills) {
+    // The SDK serves skills only with a server class of its own, so its methods are handled here.
+    const hint = era === "modern" ? LIST_HINT : {};
+    server.setRequestHandler(SKILLS_LIST_METHOD, { params: LIST_PARAMS }, async ({ cursor }, ctx) => {
+      const client = resolveClient(ctx);
+      const summary = service.skills(client);
+      const page = await service.listSkills(client, cursor);
+      parts.watch.listed("skills", summary);
+      return { ...page, ...hint };
+    });
+    server.setRequestHandler(SKILLS_GET_METHOD, { params: GET_PARAMS }, async ({ uri }, ctx) => ({
+      skill: await service.getSkill(resolveClient(ctx), uri),
+      ...hint,
+    }));
+  }
+  if (hasResources || hasSkills) {
     handleList("resources/list", "resources", "resources");
     handleList("resources/templates/list", "templates", "resourceTemplates");
     server.setRequestHandler("resources/read", async ({ params: { uri } }, ctx) => {
@@ -104,7 +126,7 @@ export function createMcpServer(parts: McpServerOptions): Server {
       return (await runInteractive("resources/read", { uri }, ctx, read)) as never;
     });
     const { subscriber } = parts;
-    if (subscriber !== undefined && era === "legacy") {
+    if (hasResources && subscriber !== undefined && era === "legacy") {
       for (const method of ["subscribe", "unsubscribe"] as const)
         server.setRequestHandler(`resources/${method}`, async ({ params: { uri } }, ctx) => {
           await service[method](resolveClient(ctx), uri, subscriber, createCallOptions(ctx));

@@ -29,6 +29,7 @@ import {
 import type { GatewayEra, GatewayProfile } from "./gateway.ts";
 import { createMcpServer, type SharedParts, TRANSPORT_FACTS } from "./mcp-server.ts";
 import { createProfileService, hasSurface, type ServiceClient } from "./profile-service.ts";
+import { createServedSkills } from "./served-skills.ts";
 import { createSurfaceCache } from "./surface-cache.ts";
 
 /** A client with its own connection: a session of the legacy era, or stdio. */
@@ -47,7 +48,15 @@ const NOTIFICATIONS = {
   resources: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
   templates: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
   prompts: { modern: "promptsChanged", legacy: "sendPromptListChanged" },
+  // The extension has no notification of its own: a skill's files are resources.
+  skills: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
 } as const;
+
+const CHANGED_LISTS: Readonly<Record<"tools" | "resources" | "prompts", readonly ListName[]>> = {
+  tools: ["tools", "skills"],
+  resources: ["resources", "templates"],
+  prompts: ["prompts"],
+};
 
 /** Serves the clients of one profile. */
 export function createProfileEndpoint(
@@ -57,7 +66,8 @@ export function createProfileEndpoint(
   const { options, limits, telemetry } = shared;
   const { quartermaster, upstream, runtime } = options;
   const surfaces = createSurfaceCache(quartermaster, runtime, profile);
-  const service = createProfileService(profile, quartermaster, upstream, surfaces, shared.subscriptions);
+  const skills = createServedSkills(quartermaster, options.onProblem);
+  const service = createProfileService(profile, quartermaster, upstream, surfaces, shared.subscriptions, skills);
   const connections = new Map<ClientConnection, ListWatcher>();
   const clients = createClientSessions(profile, runtime, limits.sessionIdleMs, quartermaster.ledger);
   const identified = new WeakMap<Request, { readonly principal: string; readonly caller: Caller }>();
@@ -200,7 +210,7 @@ export function createProfileEndpoint(
     connect,
     notifyChanged(what: "tools" | "resources" | "prompts"): void {
       if (what === "tools") surfaces.invalidate();
-      const lists: readonly ListName[] = what === "resources" ? ["resources", "templates"] : [what];
+      const lists = CHANGED_LISTS[what];
       for (const watch of [modernWatch, ...connections.values()]) for (const list of lists) watch.scheduleCheck(list);
     },
     async close(): Promise<void> {

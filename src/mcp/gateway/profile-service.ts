@@ -7,6 +7,7 @@ import type { TraceCarrier } from "../../core/tracing.ts";
 import type { SurfaceTool } from "../../surface/surface.ts";
 import type { ResourceSubscriber, ResourceSubscriptions } from "./change-notifications.ts";
 import type { GatewayEra, GatewayProfile, PassThroughTool, Upstream } from "./gateway.ts";
+import type { ServedSkills } from "./served-skills.ts";
 import type { SurfaceCache } from "./surface-cache.ts";
 import { createInvalidParamsError, toPassThroughResult, toRawResult, toToolResult } from "./tool-results.ts";
 import {
@@ -37,6 +38,7 @@ export function createProfileService(
   upstream: Upstream | undefined,
   surfaces: SurfaceCache,
   subscriptions: ResourceSubscriptions,
+  skills: ServedSkills,
 ) {
   const invoke = (caller: Caller, name: string, args: unknown, options: ServiceCallOptions) =>
     quartermaster.invoke(name, args, { caller, via: "mcp", keep: false, ...options });
@@ -101,7 +103,18 @@ export function createProfileService(
     },
     resources: (client: ServiceClient) => sortUnique(listResources(client), ({ resource }) => resource, "uri"),
     templates: (client: ServiceClient) => sortUnique(listTemplates(client), ({ template }) => template, "uriTemplate"),
+    skills: ({ caller }: ServiceClient) => skills.summarize(caller),
+    listSkills: ({ caller }: ServiceClient, cursor: string | undefined) => skills.list(caller, cursor),
+    async getSkill({ caller }: ServiceClient, uri: string) {
+      const skill = await skills.get(caller, uri);
+      if (skill === undefined) throw createUnknownNameError("skill", uri);
+      return skill;
+    },
     async readResource(client: ServiceClient, uri: string, options: ServiceCallOptions): Promise<JsonObject> {
+      const { caller } = client;
+      const call = (name: string, args: JsonObject) => invoke(caller, name, args, options);
+      const file = hasSurface(profile) ? await skills.read(caller, uri, call) : undefined;
+      if (file !== undefined) return file;
       return toRawResult(await callServer(client, `${requireServer(client, uri)}__resources/read`, { uri }, options));
     },
     async subscribe(client: ServiceClient, uri: string, subscriber: ResourceSubscriber, options: ServiceCallOptions) {

@@ -23,7 +23,7 @@ import type { AskedQuestion, Caller } from "../../core/caller.ts";
 import { QmError, toErrorDetails } from "../../core/errors.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
 import { type ContentBlock, formatContent, WithContent } from "../../core/handler-result.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import { type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { SurfaceChoice } from "../../core/surface-choice.ts";
 import { createTokenAuthorizer } from "../../core/token-authorizer.ts";
@@ -234,6 +234,10 @@ export interface Gate {
 
 export interface GateOptions extends Partial<Pick<GatewayOptions, "limits">> {
   readonly behind?: TestUpstream;
+  /** A folder of skills. */
+  readonly skills?: string;
+  /** The world of these skills. */
+  readonly world?: string;
   readonly policy?: PolicyOptions;
   readonly surface?: SurfaceChoice;
   readonly tracer?: Tracer;
@@ -244,7 +248,16 @@ export interface GateOptions extends Partial<Pick<GatewayOptions, "limits">> {
 }
 
 export async function openGate(options: GateOptions = {}): Promise<Gate> {
-  const { behind, policy, surface, profiles = { t: {} }, allowedHosts = [], allowedOrigins = [] } = options;
+  const {
+    behind,
+    skills,
+    world,
+    policy,
+    surface,
+    profiles = { t: {} },
+    allowedHosts = [],
+    allowedOrigins = [],
+  } = options;
   const traced = options.tracer === undefined ? {} : { tracer: options.tracer };
   const problems: string[] = [];
   const noted: { caller: Caller; event: UnstampedEvent }[] = [];
@@ -253,6 +266,9 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
   const closing: (() => Promise<unknown>)[] = [];
   const qm = await createQuartermaster({
     providers: behind === undefined ? [] : [behind.provider],
+    ...(skills === undefined
+      ? {}
+      : { skills: { roots: [{ folder: skills, source: "test", trusted: true, ...omitUndefined({ world }) }] } }),
     ...(policy === undefined ? {} : { policy }),
     ...(surface === undefined ? {} : { surface }),
     ...traced,
@@ -261,6 +277,7 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
   const gateway = createGateway({
     quartermaster: qm,
     ...(behind === undefined ? {} : { upstream: behind.upstream }),
+    servesSkills: () => skills !== undefined,
     runtime: systemRuntime,
     info: { name: "gate", version: "1" },
     onProblem: (problem) => problems.push(problem),

@@ -33,7 +33,8 @@ export function createServerUpstream(
       const passed = servers.list().filter(({ spec }) => patterns.some((pattern) => matchesGlob(pattern, spec.name)));
       return passed.flatMap(({ spec: { name: server } }) =>
         servers.manifests.tools(server).flatMap(({ definition }) => {
-          const { name } = definition;
+          const { name, skill } = definition;
+          if (skill !== undefined) return [];
           const action = actionName(MCP_CATEGORY, toToolEntry(server, name));
           return visible.has(action) ? [{ server, action, name, definition: pickPinnedFields(definition) }] : [];
         }),

@@ -191,3 +191,61 @@ test("leaves out an entry that is nested too deep", async () => {
 
   expect((await listed).lists.tools.map(({ name }) => name)).toEqual(["b"]);
 });
+
+const WITH_SKILLS = { ...ALL, extensions: { "io.modelcontextprotocol/skills": {} } };
+const skill = (name: string, more: JsonObject = {}): JsonObject => {
+  const uri = `skill://${name}/SKILL.md`;
+  const resources = [{ uri, digest: `sha256:${"0".repeat(64)}`, size: 1 }];
+  return { uri, frontmatter: { name, description: "Helps." }, resources, ...more };
+};
+
+test("lists skills after the tools, only of a server that announces them, and never their files as resources", async () => {
+  const answers = {
+    "tools/list": () => ({ tools: [tool("t", { skill: { uri: "forged" } })] }),
+    "resources/list": () => ({ resources: [{ uri: "skill://a/SKILL.md" }, { uri: "file:///x" }] }),
+    "skills/list": () => ({ skills: [skill("a"), skill("a"), skill("b", { uri: "skill://x/../b/SKILL.md" })] }),
+  };
+  const announced = await list(answers, { capabilities: WITH_SKILLS }).listed;
+  const silent = list(answers);
+
+  expect(announced.lists.tools.map(({ name, skill }) => [name, skill?.uri])).toEqual([
+    ["t", undefined],
+    ["skill/a", "skill://a/SKILL.md"],
+  ]);
+  expect(announced.lists.resources).toEqual([{ uri: "file:///x" }]);
+  expect(announced.problems).toEqual([
+    'skills: "skill://a/SKILL.md" is listed twice',
+    expect.stringContaining('skills: "skill://x/../b/SKILL.md" has no URI'),
+  ]);
+  expect((await silent.listed).lists.resources).toHaveLength(2);
+  expect(silent.asked).not.toContain("skills/list");
+});
+
+test("takes the first 500 of ten thousand skills and asks for no further page", async () => {
+  const page = (from: number) => Array.from({ length: 100 }, (_, at) => skill(`s${from + at}`));
+  const { listed, asked } = list(
+    {
+      "skills/list": ({ cursor }) => {
+        const from = Number(cursor ?? 0);
+        return { skills: page(from), ...(from < 9900 ? { nextCursor: String(from + 100) } : {}) };
+      },
+    },
+    { capabilities: WITH_SKILLS },
+  );
+  const whole = list(
+    { "skills/list": () => ({ skills: Array.from({ length: 10_000 }, (_, at) => skill(`s${at}`)) }) },
+    { capabilities: WITH_SKILLS },
+  );
+
+  expect((await listed).lists.tools).toHaveLength(500);
+  expect(asked.filter((method) => method === "skills/list")).toHaveLength(5);
+  expect((await whole.listed).lists.tools).toHaveLength(500);
+  expect((await whole.listed).problems).toEqual(["skills: only the first 500 were taken"]);
+});
+
+test("keeps the skills known before when they cannot be listed again", async () => {
+  const first = await list({ "skills/list": () => ({ skills: [skill("a")] }) }, { capabilities: WITH_SKILLS }).listed;
+  const failed = list({ "tools/list": () => ({ tools: [] }) }, { capabilities: WITH_SKILLS, before: first.lists });
+
+  expect((await failed.listed).lists.tools.map(({ name }) => name)).toEqual(["skill/a"]);
+});

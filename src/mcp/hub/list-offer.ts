@@ -2,6 +2,7 @@ import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isLargerThan, isRecord, type JsonObject } from "../../core/json.ts";
 import { checkOfferedTool, type OfferedTool, type ServerOffer } from "../manifests/offer.ts";
+import { hasSkills, isSkillUri, toSkillDefinition } from "../manifests/offered-skill.ts";
 import { findParamHeaders } from "./param-headers.ts";
 
 /** A server that offers more is treated as broken. */
@@ -15,6 +16,8 @@ export interface ListingLimits {
 export const listingLimits: ListingLimits = { pages: 1000, entries: 20_000, characters: 64 * 1024 * 1024 };
 const ENTRY_LIMITS = { nodes: 100_000, depth: 100 };
 const MAX_PROBLEMS = 20;
+/** Far more than a model can choose from. Further ones are left out. */
+const SKILL_LIMIT = 500;
 export type OfferLists = Pick<ServerOffer, "tools" | "resources" | "resourceTemplates" | "prompts">;
 
 export interface ListingOptions {
@@ -35,6 +38,7 @@ const LISTS = [
   { key: "resources", method: "resources/list", capability: "resources", id: "uri" },
   { key: "resourceTemplates", method: "resources/templates/list", capability: "resources", id: "uriTemplate" },
   { key: "prompts", method: "prompts/list", capability: "prompts", id: "name" },
+  { key: "skills", method: "skills/list", capability: "extensions", id: "uri" },
 ] as const;
 
 /**
@@ -49,9 +53,9 @@ export async function listOffer(options: ListingOptions) {
   const lists: Record<string, readonly JsonObject[]> = {};
   for (const list of LISTS) {
     const { key, method } = list;
-    const known = before?.[key] ?? [];
+    const known = key === "skills" ? (before?.tools ?? []).filter(isSkill) : (before?.[key] ?? []);
     lists[key] = [];
-    if (!isRecord(capabilities[list.capability])) continue;
+    if (key === "skills" ? !hasSkills(capabilities) : !isRecord(capabilities[list.capability])) continue;
     try {
       lists[key] = selectValidEntries(list, await fetchEntries(list, options, room), options.paramHeaders, problems);
     } catch (thrown) {
@@ -64,8 +68,16 @@ export async function listOffer(options: ListingOptions) {
         problems.push(`${method} failed: ${getErrorMessage(thrown)}`);
     }
   }
-  return { lists: lists as unknown as OfferLists, problems };
+  const { skills = [], ...others } = lists as unknown as OfferLists & { readonly skills?: readonly OfferedTool[] };
+  const tools = [...others.tools, ...skills];
+  // The files of skills are read by the skills' own actions, after approval.
+  const isOther = (uri: unknown) => !hasSkills(capabilities) || !isSkillUri(String(uri), skills);
+  const resources = others.resources.filter(({ uri }) => isOther(uri));
+  const resourceTemplates = others.resourceTemplates.filter(({ uriTemplate }) => isOther(uriTemplate));
+  return { lists: { ...others, tools, resources, resourceTemplates }, problems };
 }
+
+const isSkill = ({ skill }: OfferedTool): boolean => skill !== undefined;
 
 async function fetchEntries(list: ListKind, options: ListingOptions, room: { entries: number; characters: number }) {
   const { key, method } = list;
@@ -84,6 +96,7 @@ async function fetchEntries(list: ListKind, options: ListingOptions, room: { ent
     if (room.entries < 0) throw endlessListError(server, method, `more than ${limits.entries} entries`);
     if (room.characters < 0) throw endlessListError(server, method, `more than ${limits.characters} characters`);
     for (const entry of found) entries.push(entry);
+    if (key === "skills" && entries.length >= SKILL_LIMIT) return entries;
     // An empty cursor is a cursor too.
     if (typeof result.nextCursor !== "string") return entries;
     cursor = result.nextCursor;
@@ -105,14 +118,18 @@ function endlessListError(server: string, method: string, what: string): QmError
 
 function selectValidEntries(list: ListKind, entries: readonly unknown[], paramHeaders: boolean, problems: string[]) {
   const selected = new Map<unknown, JsonObject>();
-  for (const [at, raw] of entries.entries()) {
-    // Some servers write `null` for an absent field.
-    const fields = Object.entries(isRecord(raw) ? raw : {}).filter(([, value]) => value !== null);
+  const isSkillList = list.key === "skills";
+  if (isSkillList && entries.length > SKILL_LIMIT) problems.push(`skills: only the first ${SKILL_LIMIT} were taken`);
+  for (const [at, raw] of (isSkillList ? entries.slice(0, SKILL_LIMIT) : entries).entries()) {
+    // Some servers write `null` for an absent field. `skill` of a tool is a field of ours.
+    const fields = Object.entries(isRecord(raw) ? raw : {}).filter(
+      ([key, value]) => value !== null && (key !== "skill" || list.key !== "tools"),
+    );
     const entry = Object.fromEntries(fields);
     const id = entry[list.id];
     const invalid = isRecord(raw) ? checkEntry(list, entry, paramHeaders) : "is not an object";
     const problem = invalid ?? (selected.has(id) ? "is listed twice" : undefined);
-    if (problem === undefined) selected.set(id, entry as JsonObject);
+    if (problem === undefined) selected.set(id, isSkillList ? toSkillDefinition(entry) : (entry as JsonObject));
     else if (problems.length < MAX_PROBLEMS) {
       const label = typeof id === "string" ? JSON.stringify(toOneLine(id)) : `number ${at + 1}`;
       problems.push(`${list.key}: ${label} ${problem}`);
@@ -123,9 +140,18 @@ function selectValidEntries(list: ListKind, entries: readonly unknown[], paramHe
 
 function checkEntry({ key, id }: ListKind, entry: Record<string, unknown>, paramHeaders: boolean): string | undefined {
   if (isLargerThan(entry, ENTRY_LIMITS)) return "is too large or nested too deep";
+  if (key === "skills") return findSkillProblem(entry);
   if (key !== "tools") return typeof entry[id] === "string" && entry[id] !== "" ? undefined : `has no ${id}`;
   const problem = checkOfferedTool(entry);
   if (problem !== undefined || !paramHeaders) return problem;
   const scan = findParamHeaders((entry as OfferedTool).inputSchema);
   return scan.ok ? undefined : `cannot be called over HTTP: ${toOneLine(scan.problem)}`;
+}
+
+function findSkillProblem(entry: Record<string, unknown>): string | undefined {
+  try {
+    return checkOfferedTool(toSkillDefinition(entry));
+  } catch (thrown) {
+    return getErrorMessage(thrown);
+  }
 }

@@ -3,12 +3,17 @@ import { once } from "node:events";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { fixturePath, isRunning, startSleeper, waitUntil } from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
 import { findCompiled } from "../../../test/support/compiled.ts";
 import { createWatchdog, type Watchdog } from "./watchdog.ts";
 
 const OWNER = findCompiled(new URL("../../../test/fixtures/owning-process.ts", import.meta.url));
+
+const cleanups: (() => void)[] = [];
+afterAll(() => {
+  for (const cleanUp of cleanups) cleanUp();
+});
 
 interface Family {
   readonly server: number;
@@ -23,13 +28,13 @@ async function owner(server: string, ...args: string[]) {
     stdio: ["ignore", "pipe", "inherit", "pipe"],
     detached: true,
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  cleanups.push(() => void child.kill("SIGKILL"));
   const exited = once(child, "exit");
   const stdout = child.stdio[1] as Readable;
   const output = text(stdout);
   const first = new Promise<string>((resolve) => stdout.once("data", (data) => resolve(String(data))));
   const family = JSON.parse(await first) as Family;
-  onTestFinished(() => {
+  cleanups.push(() => {
     for (const pid of [family.server, family.grandchild]) if (isThere(pid)) process.kill(pid, "SIGKILL");
   });
   return { child, pid: child.pid ?? 0, family, exited, output };
@@ -46,7 +51,8 @@ function isThere(pid: number): boolean {
 const allOf = ({ server, grandchild, watchdog }: Family) => [server, grandchild, watchdog];
 const running = async (pids: readonly number[]) => (await Promise.all(pids.map(isRunning))).filter(Boolean).length;
 
-describe("when the process that owns a server dies", () => {
+// At once, because each waits for the time that a server has to exit.
+describe.concurrent("when the process that owns a server dies", () => {
   test.each([
     ["of SIGKILL, a server that goes by itself", "SIGKILL", []],
     ["of SIGKILL, a server that ignores everything", "SIGKILL", ["stubborn"]],

@@ -1,6 +1,7 @@
 import { onAbort, withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
+import { isLoopback } from "../../core/loopback.ts";
 import { quoteName } from "../../core/names.ts";
 import { createInputError } from "./input-error.ts";
 
@@ -82,10 +83,6 @@ export function requireSafeUrl(text: string, key: string): URL {
     url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} is not allowed`;
   const hint = "Use an https URL without a user name. http is allowed only on this machine.";
   throw createInputError(`${key}: ${what}`, hint);
-}
-
-export function isLoopback({ hostname }: URL): boolean {
-  return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
 export function appendUrlPath(url: URL, path: string): URL {

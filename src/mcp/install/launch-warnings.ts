@@ -1,8 +1,8 @@
 import { basename } from "node:path";
 import { toOneLine } from "../../core/display-text.ts";
+import { isLoopback } from "../../core/loopback.ts";
 import { editDistance } from "../../core/nearest.ts";
 import type { Launch, StdioLaunch } from "../server-spec.ts";
-import { isLoopback } from "./fetch-document.ts";
 import { hasUnusualCharacters } from "./install-plan.ts";
 
 const SHELLS = /^(?:(?:ba|z|da|k|fi|c|tc)?sh|cmd|powershell|pwsh)(?:\.exe)?$/i;

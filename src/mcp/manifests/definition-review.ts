@@ -7,6 +7,8 @@ import { hashDefinition, type OfferedTool, type ServerOffer } from "./offer.ts";
 import type { ScanFinding } from "./scan/finding.ts";
 
 const DUPLICATE = "duplicate";
+/** The reason of a skill that no person has approved yet. It is offered, and its first use is asked about. */
+const UNAPPROVED = "unapproved";
 
 interface OfferedDefinition {
   readonly hash: string;
@@ -49,14 +51,14 @@ function createPins(record: ManifestRecord | undefined, { tools, pinning, at, sc
   const known = new Set(pins.map(({ hash }) => hash));
   const accepted = new Set(pins.filter(isAccepted).map(({ definition }) => definition.name));
   // A server without tools so far has not been seen: some list their tools only after a login.
-  const isLenient = !pinning || pins.length === 0;
+  const isLenient = !pinning || pins.every(({ definition }) => definition.skill !== undefined);
   return tools
     .filter(({ hash }) => !known.has(hash))
     .map(({ hash, definition, isDuplicate }): DefinitionPin => {
       const findings = scan(definition);
       const reasons = [
         ...(isDuplicate ? [DUPLICATE] : []),
-        ...(isLenient ? [] : [accepted.has(definition.name) ? "changed" : "new"]),
+        ...(isLenient && definition.skill === undefined ? [] : [getNovelty(definition, accepted.has(definition.name))]),
         ...listKinds(findings.filter(({ severity }) => severity === "serious")),
       ];
       const state = reasons.length === 0 ? "accepted" : "withheld";
@@ -64,6 +66,10 @@ function createPins(record: ManifestRecord | undefined, { tools, pinning, at, sc
     });
 }
 
+/** Whether nothing is wrong with a skill but that no person has approved it yet. */
+export const isUnapproved = (reasons: readonly string[]): boolean => reasons.every((reason) => reason === UNAPPROVED);
+const getNovelty = ({ skill }: OfferedTool, wasAccepted: boolean): string =>
+  wasAccepted ? "changed" : skill === undefined ? "new" : UNAPPROVED;
 const listKinds = (findings: readonly ScanFinding[]) => [...new Set<string>(findings.map(({ kind }) => kind))];
 const isAccepted = ({ state }: DefinitionPin): boolean => state === "accepted";
 
@@ -109,7 +115,7 @@ export function applyDecision(
   const before = new Map(record?.pins.map((pin) => [pin.hash, pin]));
   for (const tool of tools) {
     const now = record === undefined ? "forgotten" : (before.get(tool.hash)?.state ?? tool.state);
-    if (now === tool.state) continue;
+    if (now === (tool.state === "unapproved" ? "withheld" : tool.state)) continue;
     throw new QmError("conflict", `${quoteName(tool.tool)} of ${server} was ${now} meanwhile`, {
       hint: "Nothing was decided. Look at the definitions that are withheld now.",
     });
@@ -128,8 +134,8 @@ export interface PendingDefinition {
   readonly hash: string;
   /** `changed`, `new`, `duplicate`, or the kinds of serious findings. */
   readonly reasons: readonly string[];
-  /** Whether it waits for a person or was rejected by one. */
-  readonly state: "withheld" | "rejected";
+  /** Whether it waits for a person, was rejected by one, or is a skill whose first use is asked about. */
+  readonly state: "withheld" | "rejected" | "unapproved";
 }
 
 /** An offered tool with its accepted definition, its pending ones, or both. */
@@ -173,9 +179,10 @@ export function reviewDefinitions(tools: readonly OfferedDefinition[], pins: rea
         const own = byHash.get(hash);
         // Whether it is a duplicate depends on this offer, not on the one that was pinned.
         const known = own?.reasons.filter((reason) => reason !== DUPLICATE) ?? [];
-        const reasons = known.length > 0 ? known : [pin === undefined ? "new" : "changed"];
-        const state = own?.state === "rejected" ? "rejected" : "withheld";
-        return { definition, hash, reasons: isDuplicate ? [DUPLICATE, ...reasons] : reasons, state };
+        const novelty = known.length > 0 ? known : [getNovelty(definition, pin !== undefined)];
+        const reasons = isDuplicate ? [DUPLICATE, ...novelty] : novelty;
+        const state = own?.state === "rejected" ? "rejected" : isUnapproved(reasons) ? "unapproved" : "withheld";
+        return { definition, hash, reasons, state };
       }),
     };
   });

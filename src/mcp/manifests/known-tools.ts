@@ -13,8 +13,11 @@ import type { ScanFinding } from "./scan/finding.ts";
 export interface KnownTool {
   /** The accepted definition, which may not be the offered one. */
   readonly definition: OfferedTool;
-  /** `withheld`: it may not be called, because the server offers another definition under its name. */
-  readonly state: "usable" | "withheld";
+  /**
+   * - `withheld`: it may not be called, because the server offers another definition under its name
+   * - `unapproved`: it is a skill, and its first use needs approval
+   */
+  readonly state: "usable" | "withheld" | "unapproved";
   /** The kinds of findings in the accepted definition. */
   readonly marks: readonly string[];
   readonly pending?: PendingDefinition;
@@ -35,6 +38,7 @@ export interface ServerTools {
   readonly byName: ReadonlyMap<string, KnownTool>;
   readonly withheld: readonly WithheldTool[];
   readonly rejected: readonly WithheldTool[];
+  readonly unapproved: readonly WithheldTool[];
 }
 
 type Marks = ReadonlyMap<string, readonly string[]>;
@@ -46,7 +50,7 @@ export function buildServerTools(from: ToolsSource, scan: ScanFunction, before: 
   const reviewed = reviewDefinitions(listOfferedDefinitions(offer.tools), pinning ? pins : []);
   const marks = new Map(pins.map((pin) => [pin.hash, pin.marks]));
   const tools = reviewed.flatMap((each) => {
-    const tool = pinning ? toPinnedTool(each) : toUnpinnedTool(each, marks);
+    const tool = pinning ? toPinnedTool(each, marks) : toUnpinnedTool(each, marks);
     if (tool === undefined) return [];
     const same = before?.byName.get(tool.definition.name);
     return [same !== undefined && canonicalJson(same) === canonicalJson(tool) ? same : tool];
@@ -58,17 +62,25 @@ export function buildServerTools(from: ToolsSource, scan: ScanFunction, before: 
     byName: new Map(tools.map((tool) => [tool.definition.name, tool])),
     withheld: pending.filter(({ state }) => state === "withheld"),
     rejected: pending.filter(({ state }) => state === "rejected"),
+    unapproved: pending.filter(({ state }) => state === "unapproved"),
   };
 }
 
-function toPinnedTool({ accepted, marks, pending: [pending] }: ReviewedTool): KnownTool | undefined {
-  if (accepted === undefined) return undefined;
+function toPinnedTool(reviewed: ReviewedTool, pinMarks: Marks): KnownTool | undefined {
+  const {
+    accepted,
+    marks,
+    pending: [pending],
+  } = reviewed;
+  if (accepted === undefined) return pending?.state === "unapproved" ? toUnpinnedTool(reviewed, pinMarks) : undefined;
   const state = pending === undefined ? "usable" : "withheld";
   return { definition: accepted, marks, state, ...omitUndefined({ pending }) };
 }
 
 function toUnpinnedTool({ pending: [first] }: ReviewedTool, marks: Marks): KnownTool | undefined {
-  return first && { definition: first.definition, marks: marks.get(first.hash) ?? [], state: "usable" };
+  // Without pins there is nothing to bind an approval of a skill to, so each use is asked about.
+  const state = first?.definition.skill === undefined ? "usable" : "unapproved";
+  return first && { definition: first.definition, marks: marks.get(first.hash) ?? [], state };
 }
 
 function listWithheldTools({ name, accepted, pending }: ReviewedTool, scan: ScanFunction): readonly WithheldTool[] {

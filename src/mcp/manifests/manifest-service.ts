@@ -6,6 +6,7 @@ import {
   compareOffers,
   type DefinitionDecision,
   evaluateOffer,
+  isUnapproved,
   listOfferedDefinitions,
   reviewDefinitions,
   selectDefinitions,
@@ -110,7 +111,9 @@ export async function openManifestService({ store, now, note, onProblem }: Manif
 
   async function decide(decision: DefinitionDecision): Promise<readonly string[]> {
     const { server, state, by } = decision;
-    const tools = selectDefinitions(decision, getTools(server) ?? { withheld: [], rejected: [] });
+    const { withheld = [], rejected = [], unapproved = [] } = getTools(server) ?? {};
+    // An unapproved skill is accepted by its name only, as a rejected definition is.
+    const tools = selectDefinitions(decision, { withheld, rejected: [...rejected, ...unapproved] });
     if (tools.length === 0) return [];
     acceptRecord(server, await store.change(server, (record) => applyDecision(record, decision, tools)));
     for (const { tool, hash } of tools) note({ type: `definition.${state}`, data: { server, tool, hash, by } });
@@ -164,7 +167,7 @@ export async function openManifestService({ store, now, note, onProblem }: Manif
         note({ type: "server.learned", data: { server, tools: tools.length, ...counts } });
       }
       for (const { state, definition, hash, reasons } of pinning ? (change?.put ?? []) : []) {
-        if (state !== "withheld") continue;
+        if (state !== "withheld" || isUnapproved(reasons)) continue;
         note({ type: "definition.withheld", data: { server, tool: definition.name, hash, reasons: [...reasons] } });
       }
       if (change !== undefined || findOffer(server) !== previous) notifyChange(server);

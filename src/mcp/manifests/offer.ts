@@ -3,8 +3,9 @@ import type { JsonSchema } from "../../core/action.ts";
 import { canonicalJson, clip, getOwn, isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { ProtocolEra } from "../server-spec.ts";
+import type { OfferedSkill } from "./offered-skill.ts";
 
-/** A tool as its server describes it. Unknown fields are kept. */
+/** A tool as its server describes it, or a skill in the form of a tool. Unknown fields are kept. */
 export interface OfferedTool extends JsonObject {
   readonly name: string;
   readonly title?: string;
@@ -12,6 +13,8 @@ export interface OfferedTool extends JsonObject {
   readonly inputSchema: JsonSchema;
   readonly outputSchema?: JsonSchema;
   readonly annotations?: JsonObject;
+  /** Only of a skill: what its digests bind an approval to. */
+  readonly skill?: OfferedSkill;
 }
 
 /** Everything a server offered when it was last listed. */
@@ -28,7 +31,15 @@ export interface ServerOffer {
 }
 
 /** The fields that a model sees or that decide how a call is treated. Icons and `_meta` are neither. */
-export const PINNED_FIELDS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
+export const PINNED_FIELDS = [
+  "name",
+  "title",
+  "description",
+  "inputSchema",
+  "outputSchema",
+  "annotations",
+  "skill",
+] as const;
 
 export const pickPinnedFields = (tool: OfferedTool): JsonObject =>
   omitUndefined(Object.fromEntries(PINNED_FIELDS.map((field) => [field, getOwn(tool, field)]))) as JsonObject;

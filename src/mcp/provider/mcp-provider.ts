@@ -11,6 +11,7 @@ import type { ServerSpec } from "../server-spec.ts";
 import { createDropServerAction, createInstallActions, createSearchRegistryAction } from "./install-actions.ts";
 import { createConnectAction, createPendingSource, createServerActions, LIST_TOOLS } from "./server-actions.ts";
 import { type ServerInstaller, serverNotFoundError } from "./server-installer.ts";
+import { createSkillAction } from "./skill-actions.ts";
 import { createToolAction, MCP_CATEGORY, type ServerAccess, toMethodEntry } from "./tool-actions.ts";
 
 interface CatalogOptions extends ServerAccess {
@@ -59,7 +60,10 @@ function createServerCatalog(access: CatalogOptions) {
     const cached = cache.get(spec.name);
     if (cached?.from.length === from.length && from.every((part, at) => part === cached.from[at]))
       return cached.actions;
-    const toolActions = tools.flatMap((tool) => createToolAction(access, spec, tool) ?? []);
+    const toolActions = tools.flatMap((tool) => {
+      const create = tool.definition.skill === undefined ? createToolAction : createSkillAction;
+      return create(access, spec, tool) ?? [];
+    });
     const actions = offer
       ? [...toolActions, ...createServerActions(access, spec, offer)]
       : [createConnectAction(access, spec)];

@@ -1,9 +1,11 @@
 import { z } from "zod";
 import { defineAction, type PendingSource } from "../../catalog/define-action.ts";
 import type { Action, Handler } from "../../core/action.ts";
+import { QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName, getEntry } from "../../core/names.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
+import { hasSkills, isSkillUri } from "../manifests/offered-skill.ts";
 import { resolveToolTraits } from "../manifests/tool-traits.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import {
@@ -13,9 +15,9 @@ import {
   readResourceResult,
   type ServerAccess,
   sendRequest,
+  toDefinitionEntry,
   toMethodEntry,
   toServerSource,
-  toToolEntry,
 } from "./tool-actions.ts";
 
 export const LIST_TOOLS = actionName(MCP_CATEGORY, "list_tools");
@@ -44,7 +46,12 @@ export function createServerActions(access: ServerAccess, spec: ServerSpec, offe
     const what = "files, records and other things to read, and the templates of their URIs";
     const list = () => ({ resources: offer.resources, resourceTemplates: offer.resourceTemplates });
     actions.push(create("resources/list", `List the resources of ${name}: ${what}.`, none, list));
-    actions.push(createSending("resources/read", `Read a resource of ${name} by its URI.`, uri, readResourceResult));
+    const read: Handler = async (params, context) => {
+      // A person approves the digests of a skill's files before a model gets them.
+      if (hasSkills(offer.capabilities) && isSkillUri(String(params.uri), offer.tools)) throw skillFileError();
+      return readResourceResult(await sendRequest(access, spec, { method: "resources/read", params }, context));
+    };
+    actions.push(create("resources/read", `Read a resource of ${name} by its URI.`, uri, read));
   }
   if (canSubscribe) {
     actions.push(createSending("resources/subscribe", `Subscribe to changes of a resource of ${name}.`, uri));
@@ -65,6 +72,11 @@ export function createServerActions(access: ServerAccess, spec: ServerSpec, offe
   return actions;
 }
 
+const skillFileError = (): QmError =>
+  new QmError("invalid_arguments", "this is a file of a skill, which is read with the skill's own action", {
+    hint: "Call the skill, with `file` for one of its files.",
+  });
+
 /** The only action of a server whose tools are unknown. */
 export function createConnectAction(access: ServerAccess, spec: ServerSpec): Action {
   const { name, description } = spec;
@@ -76,7 +88,7 @@ export function createConnectAction(access: ServerAccess, spec: ServerSpec): Act
     input: z.strictObject({}),
     async run(_args, { signal, sees, untimed }) {
       const { tools } = await untimed(() => access.hub.connect(name, signal));
-      const names = tools.map((tool) => actionName(MCP_CATEGORY, toToolEntry(name, tool.name))).filter(sees);
+      const names = tools.map((tool) => actionName(MCP_CATEGORY, toDefinitionEntry(name, tool))).filter(sees);
       return { server: name, actions: names, hint: "Call them by these names, or describe them first." };
     },
   });

@@ -11,7 +11,7 @@ import type { ServerRegistry } from "../install/server-registry.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import type { SecretStore } from "../secret-store.ts";
 import { findSecretNames, fingerprintServer, type ServerSpec } from "../server-spec.ts";
-import { MCP_CATEGORY, toToolEntry } from "./tool-actions.ts";
+import { MCP_CATEGORY, toDefinitionEntry, toMethodEntry } from "./tool-actions.ts";
 
 export interface InstalledServer {
   readonly server: string;
@@ -110,13 +110,15 @@ export function createServerInstaller(options: ServerInstallerOptions): ServerIn
       await configure([...specs().filter((other) => other.name !== name), spec]);
       const message = `server ${name} needs a login`;
       if (!offer) await problems.set(name, { fingerprint: fingerprintServer(spec), state: "needs_login", message });
-      const entries = offer ? manifests.tools(name).map(({ definition }) => definition.name) : ["connect"];
+      const entries = offer
+        ? manifests.tools(name).map(({ definition }) => toDefinitionEntry(name, definition))
+        : [toMethodEntry(name, "connect")];
       const hint = "Its tools are known after a person has logged in to it.";
       return {
         server: name,
         command,
         ...omitUndefined({ version }),
-        actions: entries.map((each) => actionName(MCP_CATEGORY, toToolEntry(name, each))),
+        actions: entries.map((each) => actionName(MCP_CATEGORY, each)),
         withheld: manifests.withheld(name).length,
         ...(offer ? {} : { needsLogin: true, hint }),
       };

@@ -3,12 +3,13 @@ import { isAbsolute, resolve } from "node:path";
 import type { Action, CallContext, Readiness } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { type ContentBlock, formatContent, WithContent } from "../../core/handler-result.ts";
-import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
-import { actionName, quoteName, SEPARATOR } from "../../core/names.ts";
+import { hasWideObject, isRecord, type JsonObject, OBJECT_FIELD_LIMIT, omitUndefined } from "../../core/json.ts";
+import { actionName, isEntry, quoteName, SEPARATOR } from "../../core/names.ts";
 import type { ArgumentForms } from "../../core/normalize-arguments.ts";
 import type { Hub, ServerRequest } from "../hub/hub.ts";
 import type { KnownTool } from "../manifests/known-tools.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
+import type { OfferedTool } from "../manifests/offer.ts";
 import { resolveToolTraits } from "../manifests/tool-traits.ts";
 import type { Launch, ServerSpec, ToolOverride } from "../server-spec.ts";
 
@@ -20,9 +21,18 @@ const REFUSED_CHARACTERS = /[^\p{L}\p{N}\p{M}_.:@+~-]/gu;
 export function toToolEntry(server: string, tool: string): string {
   const plain = tool.normalize("NFC").replace(REFUSED_CHARACTERS, "_").slice(0, MAX_NAME_LENGTH);
   if (plain === tool && tool !== "") return toMethodEntry(server, tool);
-  return `${server}${SEPARATOR}${plain}-${hash("sha256", tool, "hex").slice(0, 12)}`;
+  return `${server}${SEPARATOR}${plain}-${hashName(tool)}`;
 }
 
+/** The entry name of a server's tool or skill. Only entries of skills begin with `skill/`. */
+export function toDefinitionEntry(server: string, { name, skill }: OfferedTool): string {
+  if (skill === undefined) return toToolEntry(server, name);
+  const entry = toMethodEntry(server, name);
+  const isPlain = isEntry(entry) && entry.length <= MAX_NAME_LENGTH;
+  return isPlain ? entry : toMethodEntry(server, `skill/${String(skill.frontmatter.name)}-${hashName(name)}`);
+}
+
+const hashName = (name: string): string => hash("sha256", name, "hex").slice(0, 12);
 export const toServerSource = (server: string): string => `server:${server}`;
 export const toMethodEntry = (server: string, method: string): string => `${server}${SEPARATOR}${method}`;
 
@@ -47,8 +57,6 @@ function absolutePath(path: string, argument: string, folder: string | undefined
 }
 
 const ERROR_TEXT_LIMIT = 600;
-/** A field of an object costs far more than an item of a list. */
-const FIELD_LIMIT = 20_000;
 
 /** A tool's structured content, else its text. Throws `action_failed` with the text if the result is an error. */
 export function readToolResult(tool: string, result: JsonObject): unknown {
@@ -57,12 +65,12 @@ export function readToolResult(tool: string, result: JsonObject): unknown {
   const { structuredContent } = result;
   if (result.isError === true) {
     const said = formatContent(blocks, ERROR_TEXT_LIMIT) || "it gave no reason";
-    const errorData = isWide(structuredContent) ? undefined : structuredContent;
+    const errorData = hasWideObject(structuredContent) ? undefined : structuredContent;
     const content = { blocks, ...meta, ...omitUndefined({ errorData }) };
     throw new QmError("action_failed", `${tool} failed: ${said}`, { content });
   }
-  if (isWide(structuredContent)) {
-    const message = `${tool} returned an object with more than ${FIELD_LIMIT} fields`;
+  if (hasWideObject(structuredContent)) {
+    const message = `${tool} returned an object with more than ${OBJECT_FIELD_LIMIT} fields`;
     throw new QmError("action_failed", message, { hint: "Ask for less at once." });
   }
   if (structuredContent !== undefined) return new WithContent(structuredContent, { blocks, structured: true, ...meta });
@@ -70,16 +78,6 @@ export function readToolResult(tool: string, result: JsonObject): unknown {
   const isText = texts.every((text) => text !== undefined);
   if (isText && texts.length === 1 && !("meta" in meta)) return texts[0];
   return new WithContent(isText ? texts.join("\n") : blocks, { blocks, ...meta });
-}
-
-function isWide(value: unknown): boolean {
-  const open: unknown[] = [value];
-  for (let part = open.pop(); part !== undefined; part = open.pop()) {
-    if (typeof part !== "object" || part === null) continue;
-    if (!Array.isArray(part) && Object.keys(part).length > FIELD_LIMIT) return true;
-    for (const inner of Object.values(part)) if (typeof inner === "object" && inner !== null) open.push(inner);
-  }
-  return false;
 }
 
 export function readResourceResult(result: JsonObject): unknown {
@@ -108,7 +106,7 @@ export const MCP_CATEGORY = "mcp";
 
 export interface ServerAccess {
   readonly hub: Pick<Hub, "connect" | "request" | "status">;
-  readonly manifests: Pick<ManifestService, "tool" | "refresh">;
+  readonly manifests: Pick<ManifestService, "tool" | "refresh" | "accept">;
 }
 
 /** A server's tool as an action. Undefined if the configuration disables it. */
@@ -177,7 +175,7 @@ export function getReadiness({ hub }: ServerAccess, server: string): Readiness {
   }
 }
 
-async function requireUsable({ manifests }: ServerAccess, server: string, tool: string): Promise<void> {
+export async function requireUsable({ manifests }: ServerAccess, server: string, tool: string): Promise<void> {
   if (manifests.tool(server, tool)?.state === "usable") return;
   // A person may have accepted it in another process.
   await manifests.refresh();

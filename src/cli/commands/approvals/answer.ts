@@ -136,7 +136,8 @@ async function awaitOrRunCall({ io }: Context, approvals: Approvals, approval: A
   const outcome = isDelivered ? approvals.outcome : approvals.look;
   const stopProgress = showProgress(io.stderr, "the call");
   try {
-    const taken = await outcome(id, { timeoutMs: GATEWAY_MS, signal });
+    // A call from the command line has no gateway that could run it.
+    const taken = await outcome(id, { timeoutMs: approval.via === "cli" ? 0 : GATEWAY_MS, signal });
     if (taken.status !== "waiting") return taken;
     await approvals.run(id);
     const { state } = await approvals.get(id);

@@ -8,7 +8,8 @@ type CallOutput = Pick<CommandOutput, "line" | "bold" | "warn">;
 
 /** Prints the exact call, which is untrusted. `cut` shortens long texts; never set it when asking for approval. */
 export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles: readonly string[], cut = false): void {
-  const { id, action, args, preview, masked, warnings, reason, rule, level, via, requestedAt, expiresAt } = approval;
+  const { id, action, args, preview, masked, warnings, reason, rule, level, via, method, requestedAt, expiresAt } =
+    approval;
   const indent = " ".repeat(12);
   const field = (name: string, text: string): void => {
     const lines = escapeUnsafe(text).split("\n").join(`\n${indent}`);
@@ -31,7 +32,8 @@ export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles:
   if (masked.length > 0)
     field("Masked", `${formatMaskedSecrets(masked)}; \`qm approvals show ${id} --reveal\` shows them`);
   field("Why", `${reason} (${rule})`);
-  field("Asked by", `${toOneLine(formatRequester(approval))}, by ${toOneLine(via)}, at ${requestedAt}`);
+  const channel = method === undefined ? `by ${toOneLine(via)}` : `by the method ${toOneLine(method)}`;
+  field("Asked by", `${toOneLine(formatRequester(approval))}, ${channel}, at ${requestedAt}`);
   const who = roles.length === 1 ? `the role ${roles[0]}` : `one of the roles ${roles.join(", ")}`;
   field("Approver", `anyone with ${toOneLine(who)} (level ${toOneLine(level)}), until ${expiresAt}`);
 }

@@ -29,7 +29,7 @@ export function scanDefinition(tool: OfferedTool, names: OfferedNames): readonly
 }
 
 /** Every text in the pinned fields, including keys and values of schemas and annotations. */
-function collectTexts({ name, title, description, inputSchema, outputSchema, annotations }: OfferedTool) {
+function collectTexts({ name, title, description, inputSchema, outputSchema, annotations, skill }: OfferedTool) {
   const texts: DefinitionText[] = [];
   let left = MAX_LENGTH;
   const add = (where: string, text: string, isName: boolean): void => {
@@ -38,7 +38,8 @@ function collectTexts({ name, title, description, inputSchema, outputSchema, ann
     left -= text.length;
   };
   add("/name", name, true);
-  const fields = Object.entries({ title, description, inputSchema, outputSchema, annotations });
+  const { frontmatter } = skill ?? {};
+  const fields = Object.entries({ title, description, inputSchema, outputSchema, annotations, frontmatter });
   const open = fields.map(([field, value]) => ({ where: `/${field}`, value: value as unknown }));
   // No recursion, since a schema may be very deep.
   for (let next = open.pop(); next !== undefined && left > 0; next = open.pop()) {
