@@ -18,8 +18,8 @@ const isolated = ["src", "test"].flatMap((folder) =>
 export default defineConfig({
   test: {
     globalSetup: "test/support/compile.ts",
-    // By default vitest leaves one core free. Our tests often wait for other processes, so that core would idle.
-    maxWorkers: availableParallelism(),
+    // Our tests often wait for other processes. One more worker than cores uses that time.
+    maxWorkers: availableParallelism() + 1,
     projects: [
       {
         // To start a worker and to load the library takes longer than most files do, so they share workers.

@@ -12,9 +12,11 @@ const stored = [
   "approval",
   "distribution",
   "infospace",
+  "providers",
   "mcp/manifests",
   "mcp/hub",
   "mcp/install",
+  "providers",
 ];
 
 /** Folder → the folders it may import. Read it top-down: a folder never imports one below it. */
@@ -33,6 +35,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   approval: ["core", "catalog", "policy", "distribution"],
   routing: ["core", "policy"],
   telemetry: ["core"],
+  model: ["core"],
   invoke: ["core", "catalog", "policy", "activation", "approval", "routing", "distribution", "infospace", "telemetry"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
   // The same pipeline again, with recorded results.
@@ -51,6 +54,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "core",
     "config",
     "catalog",
+    "providers",
     "policy",
     "ledger",
     "search",
@@ -60,10 +64,13 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "distribution",
     "infospace",
     "telemetry",
+    "model",
     "invoke",
     "surface",
     "replay",
     "store",
+    // The scan of texts that mislead models, for skills.
+    "mcp/manifests",
   ],
   workspace: [
     "app",
@@ -75,6 +82,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "providers",
     "routing",
     "telemetry",
+    "model",
     "store",
     "mcp",
     "mcp/hub",
@@ -96,6 +104,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "routing",
     "distribution",
     "infospace",
+    "model",
     "invoke",
     "surface",
     "replay",

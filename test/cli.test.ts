@@ -125,10 +125,10 @@ describe("list", () => {
     const json = JSON.parse((await qm(cwd, ["list", "--limit", "3", "--json"])).out);
     const all = JSON.parse((await qm(cwd, ["list", "--all", "--json"])).out);
 
-    expect(page.out).toContain("2 to 3 of 7. More: --offset 3, or --all.");
-    expect(json).toMatchObject({ total: 7, next_offset: 3 });
+    expect(page.out).toContain("2 to 3 of 9. More: --offset 3, or --all.");
+    expect(json).toMatchObject({ total: 9, next_offset: 3 });
     expect(json.items).toHaveLength(3);
-    expect(all.items).toHaveLength(7);
+    expect(all.items).toHaveLength(9);
     expect(all.next_offset).toBeUndefined();
   });
 

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { StoredEvent } from "../src/index.ts";
+import { createQuartermaster, type StoredEvent } from "../src/index.ts";
 import { openLedger } from "../src/ledger/ledger.ts";
 import { createEventRedactor } from "../src/ledger/redact.ts";
 import { openSqliteStore } from "../src/store/open-store.ts";
@@ -45,6 +45,38 @@ test("four processes on one store, killed during 10,000 calls, lose no answered 
   expect(after.length).toBeGreaterThanOrEqual(50);
   expect((await ledger.verify({ against: heads })).broken).toEqual([]);
 }, 120_000);
+
+test("reports a call whose process was killed, once, and does not run it again", async () => {
+  const folder = temporaryFolder();
+  const [path, paid] = [join(folder, "store.db"), join(folder, "paid.txt")];
+  const script = findCompiled(new URL("fixtures/hanging-process.ts", import.meta.url));
+  const child = spawn(process.execPath, [script, path, paid, "write"], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  await once(child.stdout, "data");
+
+  const other = await createQuartermaster({ store: path });
+  await other.close();
+  const { ledger: before } = await reopened(path);
+  expect((await before.read({ type: "call.ended" })).length).toBe(0);
+
+  child.kill("SIGKILL");
+  await once(child, "close");
+  const problems: string[] = [];
+  const onProblem = (problem: string) => problems.push(problem);
+  const both = await Promise.all([
+    createQuartermaster({ store: path, onProblem }),
+    createQuartermaster({ store: path, onProblem }),
+  ]);
+  for (const each of both) await each.close();
+
+  const { ledger } = await reopened(path);
+  expect(await ledger.read({ type: "call.ended" })).toMatchObject([
+    { session: "kitchen", user: "ann", action: "tool__pay", data: { status: "failed", code: "interrupted" } },
+  ]);
+  expect(problems).toEqual([expect.stringContaining("tool__pay was interrupted")]);
+  expect((await ledger.verify()).broken).toEqual([]);
+  expect(readFileSync(paid, "utf8")).toBe("paid\n");
+});
 
 function callingProcess(path: string, name: string, limit: number) {
   const script = findCompiled(new URL("fixtures/calling-process.ts", import.meta.url));

@@ -5,6 +5,7 @@ import { createQuartermaster, type Quartermaster } from "../src/app/quartermaste
 import { defineAction } from "../src/catalog/define-action.ts";
 import type { JsonObject } from "../src/core/json.ts";
 import type { SurfaceKind } from "../src/core/surface-choice.ts";
+import { toWireName } from "../src/core/wire-names.ts";
 import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthropic.ts";
 import { toLangChainTools } from "../src/surface/exports/langchain.ts";
@@ -14,7 +15,6 @@ import {
   toOpenAiChatTools,
   toOpenAiResponsesTools,
 } from "../src/surface/exports/openai.ts";
-import { toWireName } from "../src/surface/native-tools.ts";
 import type { Surface } from "../src/surface/surface.ts";
 import { converseByGenerateText, converseByStreamText } from "./fixtures/scripted-ai-sdk.ts";
 import { converseByMessages } from "./fixtures/scripted-anthropic.ts";

@@ -113,6 +113,18 @@ describe("a successful call", () => {
   });
 });
 
+test("an outcome has data when it is done, a reason when it fails, and always a text to show", async () => {
+  const qm = await createQm();
+  qm.register({ ...add, handler: ({ a }) => (a === 0 ? Promise.reject(new Error("no disk")) : { sum: [a] }) });
+
+  const [done, failed] = [await qm.invoke("tool__add", { a: 1 }), await qm.invoke("tool__add", { a: 0 })];
+
+  expect(done).toMatchObject({ status: "done", data: { sum: [1] }, value: '{"sum":[1]}' });
+  expect(done).not.toHaveProperty("reason");
+  expect(failed).toMatchObject({ status: "failed", reason: "tool__add failed: no disk", value: expect.any(String) });
+  expect(failed).not.toHaveProperty("data");
+});
+
 describe("does not run the handler for", () => {
   const createSpied = async (options: QuartermasterOptions, more: object = {}) => {
     const handler = vi.fn(() => 1);
@@ -479,7 +491,7 @@ describe("the facts of an action", () => {
       { name: "triage", tools: ["search"] },
       { name: "default", tools: ["*"] },
     ];
-    const qm = await createQm({ policy: { actors } });
+    const qm = await createQm({ policy: { actors, worlds: [{ name: "library" }], world: "library" } });
     qm.register({
       ...add,
       name: "search",
@@ -529,6 +541,29 @@ describe("the facts of an action", () => {
     expect(qm.describe("tool__search", caller).metadata).not.toHaveProperty("site");
     for (const { items } of [qm.list(), qm.list({ category: ["doc"] })])
       for (const item of items) expect(item).not.toHaveProperty("source");
+  });
+
+  test("name the required arguments of a skill in every list", async () => {
+    const qm = await createSpecialist();
+    const skill = defineAction("skill", {
+      entry: "summarize",
+      description: "Summarize a text.",
+      effect: "read",
+      source: "configured",
+      type: "llm",
+      input: z.object({ text: z.string(), words: z.int().optional() }),
+      run: () => 1,
+    });
+    qm.catalog.provide({ category: "skill", capability: "test", list: () => [skill] });
+
+    const origin = { source: "configured", type: "llm", schema_hint: "(text: string, words?: integer)" };
+    expect(qm.list().items.find((item) => item.qualified_name === "skill__summarize")).toEqual({
+      qualified_name: "skill__summarize",
+      schema_hint: "(text: string, +1)",
+      short_description: "Summarize a text.",
+    });
+    expect(qm.inventory().find(({ name }) => name === "skill__summarize")).toMatchObject(origin);
+    expect(qm.describe("skill__summarize").metadata).toMatchObject(origin);
   });
 });
 

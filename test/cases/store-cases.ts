@@ -302,6 +302,19 @@ export const eventStoreCases = defineCases(openEvents, {
       [1],
     );
   },
+  "gives an unfinished call of a process that is gone to one other process": async (_events, db) => {
+    const [a, b, c] = ["a", "b", "c"].map((id, at) => createSqlEventStore(db, { id, pid: at + 1, host: "here" }));
+    await a?.append([createDecided("1", "write"), createDecided("2", "read"), createDecided("3", "write")]);
+    await a?.append([createEnded("3")]);
+
+    const taken = await Promise.all([b, c].map((each) => each?.takeUnfinished(({ id }) => id === "a")));
+    const again = await Promise.all([b, c].map((each) => each?.takeUnfinished(({ id }) => id === "a")));
+    const mine = taken[0]?.length === 1 ? b : c;
+    await mine?.append([createEnded("1")]);
+
+    assert.deepEqual([...taken.flat(), ...again.flat()], ["1"]);
+    assert.deepEqual(await a?.takeUnfinished(() => true), []);
+  },
   "keeps a chain intact with unusual text": async (events) => {
     const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", ""];
 
@@ -326,6 +339,26 @@ function createReceived(session: string, call: number): NewEvent {
   const data = { callId: `call-${call}`, asked: "file.read", action: "file__read", how: "respelled" } as const;
   return { type: "name.repaired", at, session, data };
 }
+
+function createDecided(callId: string, effect: "read" | "write"): NewEvent {
+  const data = {
+    callId,
+    action: "tool__pay",
+    definition: "",
+    effect,
+    scope: "",
+    routing: "",
+    policyVersion: "",
+  } as const;
+  return { type: "call.decided", at, session: "s", data: { ...data, decision: "allow" } };
+}
+
+const createEnded = (callId: string): NewEvent => ({
+  type: "call.ended",
+  at,
+  session: "s",
+  data: { callId, status: "done", durationMs: 1, bytes: 0, result: null },
+});
 
 async function openEvents(db: SqlDriver) {
   await migrate(db);

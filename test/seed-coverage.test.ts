@@ -1,0 +1,111 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { z } from "zod";
+
+const root = join(import.meta.dirname, "..");
+const text = z.string().min(1);
+const statementShape = z.strictObject({
+  id: z.string().regex(/^[a-z]+(?:-[a-z0-9]+)+$/),
+  says: text,
+  /** Titles of tests by file. */
+  tests: z.record(text, z.union([text, z.array(text).min(1)])).optional(),
+  /** The number of a decision that differs, with the reason in `why`. */
+  decision: z.int().optional(),
+  why: text.optional(),
+  /** What is still missing. */
+  open: text.optional(),
+});
+const systemShape = z.strictObject({
+  system: text,
+  prefix: text,
+  groups: z.array(z.strictObject({ title: text, statements: z.array(statementShape).min(1) })),
+});
+type Statement = z.infer<typeof statementShape>;
+
+const folder = join(import.meta.dirname, "seed-coverage");
+const systems = readdirSync(folder)
+  .sort()
+  .map((file) => systemShape.parse(parse(readFileSync(join(folder, file), "utf8"))));
+const decisions = readdirSync(join(root, "docs/decisions"));
+const findDecision = (number: number) => decisions.find((file) => file.startsWith(String(number).padStart(4, "0")));
+const listTests = ({ tests = {} }: Statement) =>
+  Object.entries(tests).flatMap(([file, titles]) => [titles].flat().map((title) => ({ file, title })));
+
+describe.each(systems)("the statements of $system", ({ prefix, groups }) => {
+  const statements = groups.flatMap((group) => group.statements);
+
+  test("each have a test or a decision, and none is open", () => {
+    const uncovered = statements.filter((each) => listTests(each).length === 0 && each.decision === undefined);
+    const open = statements.filter((each) => each.open !== undefined);
+
+    expect([...new Set([...uncovered, ...open])].map(({ id, open = "nothing covers it" }) => `${id}: ${open}`)).toEqual(
+      [],
+    );
+  });
+
+  test("have ids of their own, and decisions with a reason", () => {
+    const ids = statements.map(({ id }) => id);
+
+    expect(ids.filter((id, at) => ids.indexOf(id) !== at || !id.startsWith(`${prefix}-`))).toEqual([]);
+    expect(statements.filter(({ decision, why }) => (decision === undefined) !== (why === undefined))).toEqual([]);
+  });
+
+  test("name tests and decisions that exist", () => {
+    const missing = statements.flatMap((each) => [
+      ...listTests(each).flatMap(({ file, title }) => (hasTest(file, title) ? [] : [`${each.id}: ${file}: ${title}`])),
+      ...(each.decision !== undefined && findDecision(each.decision) === undefined
+        ? [`${each.id}: decision ${each.decision}`]
+        : []),
+    ]);
+
+    expect(missing).toEqual([]);
+  });
+});
+
+test("docs/seed-coverage.md has every statement (written by: vitest run test/seed-coverage -u)", async () => {
+  await expect(renderPage()).toMatchFileSnapshot("../docs/seed-coverage.md");
+});
+
+const contents = new Map<string, string>();
+
+/** Whether the file has a test with exactly this title. `%s` in the title of a parameterized test is part of it. */
+function hasTest(file: string, title: string): boolean {
+  const path = join(root, file);
+  if (!contents.has(file)) {
+    const text = file.endsWith(".test.ts") && existsSync(path) ? readFileSync(path, "utf8") : "";
+    contents.set(file, text.replace(/\(\s+"/g, '("'));
+  }
+  const text = contents.get(file) ?? "";
+  return [" test(", "\ntest(", ")("].some((before) => text.includes(`${before}${JSON.stringify(title)},`));
+}
+
+const escapeCell = (cell: string): string => cell.replaceAll("|", "\\|");
+
+function renderPage(): string {
+  const parts = systems.flatMap(({ system, groups }) => [
+    `## ${system}`,
+    ...groups.flatMap(({ title, statements }) => [
+      `### ${title}`,
+      ["| id | statement | covered by |", "|---|---|---|", ...statements.map(renderRow)].join("\n"),
+    ]),
+  ]);
+  return `${[TITLE, INTRODUCTION, ...parts].join("\n\n")}\n`;
+}
+
+const TITLE = "# Coverage of the systems that this product unites";
+const INTRODUCTION = `Each statement that the documentation of these systems makes, in our words, with the tests that show that it holds here, or
+the decision that says why we differ. \`test/seed-coverage.test.ts\` writes this page and fails if a statement has neither, or
+if a test or a decision does not exist.`;
+
+function renderRow(statement: Statement): string {
+  const { id, says, decision, why, open } = statement;
+  const file = decision === undefined ? undefined : findDecision(decision);
+  const covers = [
+    ...(file === undefined ? [] : [`[${file.slice(0, 4)}](decisions/${file}): ${why}`]),
+    ...listTests(statement).map(({ file, title }) => `\`${file}\`: ${title}`),
+    ...(open === undefined ? [] : [`not yet: ${open}`]),
+  ];
+  return `| \`${id}\` | ${escapeCell(says)} | ${covers.map(escapeCell).join("<br>")} |`;
+}
