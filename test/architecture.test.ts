@@ -13,10 +13,10 @@ const stored = [
   "distribution",
   "infospace",
   "providers",
+  "actor",
   "mcp/manifests",
   "mcp/hub",
   "mcp/install",
-  "providers",
 ];
 
 /** Folder → the folders it may import. Read it top-down: a folder never imports one below it. */
@@ -38,6 +38,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   model: ["core"],
   invoke: ["core", "catalog", "policy", "activation", "approval", "routing", "distribution", "infospace", "telemetry"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
+  actor: ["core", "catalog", "policy", "ledger", "approval", "infospace", "invoke", "surface"],
   // The same pipeline again, with recorded results.
   replay: ["core", "catalog", "policy", "ledger", "approval", "routing", "distribution", "invoke", "surface"],
   evals: ["core", "ledger", "surface", "replay"],
@@ -67,6 +68,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "model",
     "invoke",
     "surface",
+    "actor",
     "replay",
     "store",
     // The scan of texts that mislead models, for skills.
@@ -107,12 +109,13 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "model",
     "invoke",
     "surface",
+    "actor",
     "replay",
     "mcp",
     "mcp/provider",
   ],
   // Entry points: they parse, call and encode.
-  http: ["app", "workspace", "core", "config", "files", "approval"],
+  http: ["app", "workspace", "core", "config", "files", "approval", "actor"],
   "mcp/gateway": [
     "app",
     "workspace",
@@ -134,6 +137,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "search",
     "surface",
     "approval",
+    "actor",
     "infospace",
     "providers",
     "replay",

@@ -242,6 +242,7 @@ export const callerSchema = z.strictObject({
   person: z.string().optional(),
   tenant: z.string().optional(),
   client: z.string().optional(),
+  hops: z.int().min(0).optional(),
 });
 
 export const invokeSchema = z.strictObject({

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { modelTiers } from "../core/surface-choice.ts";
 import { directoryGroup, surfaceOptions } from "./discovery-schema.ts";
 import { actionPattern, duration, flag, integer, list, REFERENCE_FORMS, referenceText, text } from "./schema-values.ts";
 
@@ -89,6 +90,20 @@ export const actorOptions = z.strictObject({
       "Further values for rules to compare, as `actor.<name>`: text, numbers, true or false. Not `name`, `scope` or `world`.",
     ),
   surface: surfaceOptions.optional().describe("Overrides `surface` for this actor."),
+  model: text("the name of a model")
+    .optional()
+    .describe("The model of `models` that answers when the actor is called. Absent: `default`."),
+  instructions: text("text").optional().describe("What the actor's model is told about its task, in its prompt."),
+  tier: z
+    .enum(modelTiers)
+    .optional()
+    .describe("`light`: the model is weak, and its prompt tells it each step. Absent: as `router_model` says."),
+  maxSteps: integer(1, 1000)
+    .optional()
+    .describe("The most requests to the model in one turn, before it must answer. Absent: 20."),
+  budgets: budgetOptions
+    .optional()
+    .describe("Further limits, for what this actor uses. `policy.budgets` counts as well."),
   world: text("the name of a world")
     .nullable()
     .optional()

@@ -47,7 +47,10 @@ export function secretReference() {
 }
 
 export function actionPattern() {
-  return text("the name of an action, or a glob like file__*").regex(/^\S+$/, "expected a name without spaces");
+  return text("the name of an action, a glob like file__*, or tag:<tag>").regex(
+    /^\S+$/,
+    "expected a name without spaces",
+  );
 }
 
 export function duration() {

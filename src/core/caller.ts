@@ -48,6 +48,8 @@ export interface Caller {
   readonly tenant?: string;
   /** Set by a gateway: a hash of profile, token, description and session name. */
   readonly client?: string;
+  /** How often the work was handed on from one actor or peer to another. Absent: never. */
+  readonly hops?: number;
 }
 
 export interface FlatCaller {

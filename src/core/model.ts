@@ -6,8 +6,8 @@ export interface ModelRequest {
   readonly system?: string;
   readonly messages: readonly ModelMessage[];
   readonly tools?: readonly ModelTool[];
-  /** Default: `auto`. `required`: the model must call a tool. */
-  readonly toolChoice?: "auto" | "required" | "none";
+  /** Default: `auto`. `required`: the model must call a tool. `tool`: it must call this one. */
+  readonly toolChoice?: "auto" | "required" | "none" | { readonly tool: string };
   /** Asks for JSON that fits the schema. Not every model obeys, so check the answer. */
   readonly outputSchema?: JsonSchema;
   readonly maxOutputTokens?: number;
@@ -50,6 +50,9 @@ export interface ModelAnswer {
 /** The price of a million tokens, in the currency of the budgets. */
 export type ModelPrice = { readonly input: number; readonly output: number };
 
+/** Gets the text of an answer, piece by piece, while the model writes it. */
+export type TextListener = (piece: string) => void;
+
 /** A language model. `generate` rejects with a `QmError`, and when the signal aborts. */
 export interface Model {
   /** As the ledger and the price list name it. */
@@ -58,8 +61,9 @@ export interface Model {
   readonly price?: ModelPrice;
   /** Says why it cannot be used now, such as a missing key. Absent: it can. */
   findProblem?(): string | undefined;
-  generate(request: ModelRequest, signal: AbortSignal): Promise<ModelAnswer>;
+  /** With `onText`, the answer is streamed if the model can do that. The returned answer is whole in any case. */
+  generate(request: ModelRequest, signal: AbortSignal, onText?: TextListener): Promise<ModelAnswer>;
 }
 
 /** The model as a handler gets it: its caller pays. */
-export type CallModel = (request: ModelRequest) => Promise<ModelAnswer>;
+export type CallModel = (request: ModelRequest, onText?: TextListener) => Promise<ModelAnswer>;

@@ -25,20 +25,29 @@ export function matchesGlob(pattern: string, text: string): boolean {
 export const isGlob = (pattern: string): boolean => /[*?]/.test(pattern);
 export type PatternSet = ReturnType<typeof createPatternSet>;
 
-/** Names and globs from a configuration. A registered tool also matches by its bare name, without `tool__`. */
+const TAG_PREFIX = "tag:";
+
+/**
+ * Names, globs and `tag:<tag>` from a configuration. A registered tool also matches by its bare name, without `tool__`.
+ */
 export function createPatternSet(patterns: readonly string[]) {
-  const exact: ReadonlySet<string> = new Set(patterns.filter((pattern) => !isGlob(pattern)));
-  const globs: readonly string[] = patterns.filter(isGlob);
+  const tags = patterns.flatMap((each) => (each.startsWith(TAG_PREFIX) ? [each.slice(TAG_PREFIX.length)] : []));
+  const names = patterns.filter((pattern) => !pattern.startsWith(TAG_PREFIX));
+  const exact: ReadonlySet<string> = new Set(names.filter((pattern) => !isGlob(pattern)));
+  const globs: readonly string[] = names.filter(isGlob);
   const findNamed = (action: Action) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
     exact,
     globs,
+    tags,
     /** Whether the action is listed by name, not only matched by a glob. */
     listsByName: (action: Action): boolean => exact.size > 0 && findNamed(action) !== undefined,
-    /** The matching pattern, names before globs. */
+    /** The matching pattern: names before tags, tags before globs. */
     findMatch(action: Action): string | undefined {
       const named = exact.size === 0 ? undefined : findNamed(action);
-      if (named !== undefined || globs.length === 0) return named;
+      if (named !== undefined) return named;
+      const tag = tags.find((each) => action.tags.includes(each));
+      if (tag !== undefined) return TAG_PREFIX + tag;
       if (globs.includes("*")) return "*";
       return globs.find((glob) => listSpellings(action).some((spelling) => matchesGlob(glob, spelling)));
     },

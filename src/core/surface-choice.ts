@@ -24,6 +24,11 @@ export const activationScopes = ["run", "session"] as const;
 /** How long an activated action stays a tool: for one turn or for the session. */
 export type ActivationScope = (typeof activationScopes)[number];
 
+export const modelTiers = ["light", "strong"] as const;
+
+/** How much help a model needs to use the tools. `light`: a weak model that is told each step. */
+export type ModelTier = (typeof modelTiers)[number];
+
 /** The tools a model is shown. An actor inherits the fields it leaves out from the installation. */
 export interface SurfaceChoice {
   readonly kind?: SurfaceKind;

@@ -22,7 +22,7 @@ export function createCallModel(
   signal: AbortSignal,
 ) {
   const { name, price } = model;
-  const callModel: CallModel = async (request) => {
+  const callModel: CallModel = async (request, onText) => {
     signal.throwIfAborted();
     const started = runtime.elapsed();
     let attempts = 0;
@@ -31,7 +31,7 @@ export function createCallModel(
       if (refused !== undefined)
         throw new QmError("budget_exceeded", refused.reason, { hint: "Finish with what you have." });
       attempts = 1;
-      const answer = await model.generate(request, signal);
+      const answer = await model.generate(request, signal, onText);
       await charge(answer);
       const cost = price && computeCost(answer, price);
       record.modelCalled(request, { ...describeRequest(answer.attempts ?? 1), ...omitUndefined({ cost }), answer });

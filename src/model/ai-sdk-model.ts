@@ -68,10 +68,13 @@ function toCallOptions(request: ModelRequest, names: WireNames): CallOptions {
           tools: tools.map(({ name, description, inputSchema }) => {
             return { type: "function", name: names.toWire(name), description, inputSchema };
           }),
-          toolChoice: { type: toolChoice ?? "auto" },
+          toolChoice: toToolChoice(toolChoice ?? "auto", names),
         }),
   } as CallOptions;
 }
+
+const toToolChoice = (choice: NonNullable<ModelRequest["toolChoice"]>, names: WireNames) =>
+  typeof choice === "string" ? { type: choice } : { type: "tool", toolName: names.toWire(choice.tool) };
 
 function toPromptMessage(message: ModelMessage, names: WireNames): Prompt[number] {
   if (message.role === "user") return { role: "user", content: [{ type: "text", text: message.text }] };

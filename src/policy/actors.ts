@@ -3,13 +3,14 @@ import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import { createPatternSet, listSpellings, type PatternSet } from "../core/name-patterns.ts";
 import { didYouMean } from "../core/nearest.ts";
-import type { SurfaceChoice } from "../core/surface-choice.ts";
+import type { ModelTier, SurfaceChoice } from "../core/surface-choice.ts";
+import type { Budgets } from "./budget.ts";
 import type { Objection } from "./objection.ts";
 import type { CompiledWorld } from "./worlds.ts";
 
 export interface ActorConfig {
   readonly name: string;
-  /** Names or globs. A specialist tool is seen only by the one actor that lists it by name. */
+  /** Names, globs, or `tag:<tag>`. A specialist tool is seen only by the one actor that lists it by name. */
   readonly tools: readonly string[];
   /** A word for rules, as in `actor.scope != 'admin'`. */
   readonly scope?: string;
@@ -19,6 +20,15 @@ export interface ActorConfig {
   readonly surface?: SurfaceChoice;
   /** Absent: the policy's `world`. `null`: none. */
   readonly world?: string | null;
+  /** The name of the model that answers when the actor is called. Absent: `default`. */
+  readonly model?: string;
+  /** What its model is told about its task. */
+  readonly instructions?: string;
+  readonly tier?: ModelTier;
+  /** The most requests to the model in one turn. Absent: 20. */
+  readonly maxSteps?: number;
+  /** Further limits, for what this actor uses. */
+  readonly budgets?: Budgets;
 }
 
 export interface CompiledActor {
@@ -27,11 +37,15 @@ export interface CompiledActor {
   readonly facts: JsonObject;
   readonly surface: SurfaceChoice;
   readonly world: CompiledWorld | undefined;
+  readonly settings: ActorSettings;
 }
+
+/** What a turn of the actor needs besides its view. */
+export type ActorSettings = Pick<ActorConfig, "model" | "instructions" | "tier" | "maxSteps" | "budgets">;
 
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
 export const compileActor = (
-  { name, tools, scope, attributes, surface = {} }: ActorConfig,
+  { name, tools, scope, attributes, surface = {}, ...rest }: ActorConfig,
   world: CompiledWorld | undefined,
 ): CompiledActor => ({
   name,
@@ -39,6 +53,7 @@ export const compileActor = (
   facts: { ...attributes, name, scope: scope ?? "", world: world?.name ?? "" },
   surface,
   world,
+  settings: rest,
 });
 type Actors = ReadonlyMap<string, CompiledActor>;
 

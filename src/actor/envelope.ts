@@ -1,0 +1,73 @@
+import type { ApprovalRequestPart } from "../approval/turn.ts";
+import type { Caller } from "../core/caller.ts";
+import type { Problem } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+
+export const partTypes = [
+  "ack",
+  "thinking",
+  "response",
+  "clarify",
+  "error",
+  "progress",
+  "artifact",
+  "citation",
+  "domain-data",
+] as const;
+
+/** One part of an actor's answer. */
+export interface AnswerPart {
+  readonly partType: (typeof partTypes)[number];
+  readonly text?: string;
+  readonly data?: Json;
+}
+
+/**
+ * - `complete`: the actor has answered
+ * - `clarifying`: it needs an answer of the user, which is the next message of the session
+ * - `suspended`: calls wait for people. `resumeActor` continues the turn with the token of the envelope
+ * - `passed`: it left the work to another actor
+ * - `failed`: it ended without an answer; `error` says why
+ * - `cancelled`: its caller stopped it
+ */
+export type ActorTurnState = "complete" | "clarifying" | "suspended" | "passed" | "failed" | "cancelled";
+
+/** What `callActor` answers. */
+export interface ActorEnvelope {
+  readonly actor: string;
+  readonly session: string;
+  readonly turnId: string;
+  readonly turnState: ActorTurnState;
+  /** The parts of the answer, in order; of a suspended turn, one `approval-request` for each waiting call. */
+  readonly parts: readonly (AnswerPart | ApprovalRequestPart)[];
+  /** Set while the turn is `suspended`. It can be used once, until `resumeExpiresAt`. */
+  readonly resumeToken?: string;
+  readonly resumeExpiresAt?: string;
+  /** Set when the turn has `failed`. */
+  readonly error?: Problem;
+  /** Requests to the model, and calls of actions, in this turn. */
+  readonly steps: number;
+  readonly calls: number;
+  readonly usage: { readonly inputTokens: number; readonly outputTokens: number; readonly cost?: number };
+}
+
+/** What happens during a turn, for a host that shows it. */
+export type ActorEvent =
+  | { readonly type: "step"; readonly step: number; readonly of: number }
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "part"; readonly part: AnswerPart }
+  | { readonly type: "call-started"; readonly id: string; readonly tool: string; readonly args: unknown }
+  | {
+      readonly type: "call-ended";
+      readonly id: string;
+      readonly tool: string;
+      readonly ok: boolean;
+      readonly text: string;
+    };
+
+export interface CallActorOptions {
+  /** The user, tenant and session. The actor's own name replaces `actor`. Without a session, a new one begins. */
+  readonly caller?: Partial<Caller>;
+  readonly signal?: AbortSignal;
+  readonly onEvent?: (event: ActorEvent) => void;
+}
