@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import type { QuartermasterOptions } from "../src/index.ts";
+import { type ActorConfig, annotate, type Model } from "../src/index.ts";
 import { answerAll, openWorkplace } from "./fixtures/actor-workplace.ts";
-import { type ActorScript, createActorModel, respondWith } from "./fixtures/scripted-actor.ts";
+import { type ActorAnswer, type ActorScript, createActorModel, respondWith } from "./fixtures/scripted-actor.ts";
 import { readLastResults } from "./fixtures/scripted-method.ts";
 
 const actors = ["clerk", "teller"].map((name) => ({
@@ -15,10 +15,11 @@ const actors = ["clerk", "teller"].map((name) => ({
 async function openOffice(
   clerkScript: ActorScript,
   tellerScript: ActorScript,
-  more: Partial<QuartermasterOptions> = {},
+  [other, third]: readonly [ActorConfig?, Model?] = [],
 ) {
   const [clerk, teller] = [createActorModel(clerkScript), createActorModel(tellerScript)];
-  const office = await openWorkplace({}, { models: { clerk, teller }, policy: { actors }, ...more });
+  const models = { clerk, teller, ...(third && { third }) };
+  const office = await openWorkplace({}, { models, policy: { actors: [...actors, ...(other ? [other] : [])] } });
   const { qm } = office;
   qm.register({
     name: "ask",
@@ -111,17 +112,29 @@ test("a delegated turn that is left alone with its approval is cancelled by the 
   expect(ran).toEqual([]);
 });
 
-test("actors that ask each other in a circle stop at the limit", async () => {
-  const circle: ActorScript = {
-    go: [[["tool__ask", { actor: "teller", message: "go" }]], "Stopped."],
-  };
-  const back: ActorScript = { go: [[["tool__ask", { actor: "clerk", message: "go" }]], "Stopped."] };
-  const { qm } = await openOffice(circle, back);
+test("actors that ask each other in a circle are refused", async () => {
+  const { qm, teller } = await openOffice(
+    { go: [[askTeller("go")], "Stopped."] },
+    { go: [[["tool__ask", { actor: "clerk", message: "go" }]], "Stopped."] },
+  );
 
   expect(await qm.callActor("clerk", "go")).toMatchObject({ turnState: "complete", parts: [{ text: "Stopped." }] });
 
-  const started = await qm.ledger.read({ type: "turn.started" });
-  expect(started.length).toBeLessThanOrEqual(5);
+  expect(readLastResults(teller.requests[1])).toEqual([expect.stringMatching(/conflict.*another turn/)]);
+});
+
+test("work is handed on four times at most", async () => {
+  const names = ["a0", "a1", "a2", "a3", "a4", "a5"];
+  const script = (at: number): ActorScript => ({
+    go: [[respondWith("Not mine.", "passed", { pass_to: `a${at + 1}` })], `I am a${at}.`],
+  });
+  const models = Object.fromEntries(names.map((name, at) => [name, createActorModel(script(at))]));
+  const chain = names.map((name) => ({ name, tools: ["*"], model: name }));
+  const { qm } = await openWorkplace({}, { models, policy: { actors: chain } });
+
+  expect(await qm.callActor("a0", "go")).toMatchObject({ actor: "a4", parts: [{ text: "I am a4." }] });
+
+  expect(readLastResults(models.a4?.requests[1])).toEqual([expect.stringContaining("the limit is 4")]);
 });
 
 test("the work is passed to another actor, whose answer is the answer", async () => {
@@ -150,29 +163,46 @@ test("the work is passed to another actor, whose answer is the answer", async ()
 });
 
 test("a delegated turn that passes the work on is found again after the approval", async () => {
+  const third = { name: "third", tools: ["*"], model: "third", surface: { kind: "flat" as const } };
   const { qm, ran } = await openOffice(
-    {
-      go: [[askTeller("pay 7")], [respondWith("Settled.")]],
-      "pay 7": [[["tool__look", { at: 2 }]], [respondWith("Looked.")]],
-    },
-    { "pay 7": [[["tool__pay", { at: 7 }]], [respondWith("Not mine.", "passed", { pass_to: "third" })]] },
-    {
-      policy: { actors: [...actors, { name: "third", tools: ["*"], model: "third", surface: { kind: "flat" } }] },
-      models: {
-        clerk: createActorModel({ go: [[askTeller("pay 7")], [respondWith("Settled.")]] }),
-        teller: createActorModel({ "pay 7": [[respondWith("Not mine.", "passed", { pass_to: "third" })]] }),
-        third: createActorModel({ "pay 7": [[["tool__pay", { at: 7 }]], [respondWith("Paid.")]] }),
-      },
-    },
+    { go: [[askTeller("pay 7")], [respondWith("Settled.")]] },
+    { "pay 7": [[respondWith("Not mine.", "passed", { pass_to: "third" })]] },
+    [third, createActorModel({ "pay 7": [[["tool__pay", { at: 7 }]], [respondWith("Paid.")]] })],
   );
   const first = await qm.callActor("clerk", "go");
   await answerAll(qm);
 
-  expect(await qm.resumeActor(first.resumeToken ?? "")).toMatchObject({
-    turnState: "complete",
-    parts: [{ text: "Settled." }],
-  });
+  const last = await qm.resumeActor(first.resumeToken ?? "");
 
+  expect(last).toMatchObject({ turnState: "complete", parts: [{ text: "Settled." }] });
   expect(ran).toEqual(["pay 7"]);
   expect(await qm.ledger.read({ type: "turn.started" })).toHaveLength(3);
+});
+
+test("models pass on tokens, and only the host gets the values", async () => {
+  const copyToken: ActorAnswer = (request) => {
+    const [token = "none"] = /\{\{iban:\w+\}\}/.exec(readLastResults(request).join()) ?? [];
+    return [respondWith(`It is ${token}.`)];
+  };
+  const { qm, clerk, teller } = await openOffice(
+    { go: [[askTeller("which")], copyToken] },
+    { which: [[["tool__reveal"]], copyToken] },
+  );
+  qm.register({
+    name: "reveal",
+    description: "Reveals an account.",
+    inputSchema: z.object({}),
+    scope: "generalist",
+    effect: "read",
+    handler: () => annotate({ iban: "DE-1" }, { iban: { composition: "anchored" } }),
+  });
+  const texts: string[] = [];
+
+  const { parts } = await qm.callActor("clerk", "go", {
+    onEvent: (event) => event.type === "part" && texts.push(event.part.text ?? ""),
+  });
+
+  expect(parts).toEqual([{ partType: "response", text: "It is DE-1." }]);
+  expect(texts).toEqual(["It is DE-1."]);
+  expect(JSON.stringify([clerk.requests, teller.requests])).not.toContain("DE-1");
 });

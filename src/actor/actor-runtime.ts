@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { hasExpired, type TurnService } from "../approval/turn-service.ts";
 import type { StoredTurn } from "../approval/turn-store.ts";
 import { settlesWithin } from "../core/async.ts";
@@ -103,6 +104,8 @@ export function createActorRuntime(services: ActorServices) {
   async function carryOut(run: TurnRun): Promise<ActorEnvelope> {
     const stop = new AbortController();
     const signal = AbortSignal.any([run.signal, stop.signal]);
+    // All calls of an answer listen to it.
+    setMaxListeners(0, signal);
     const ended = runTurn(services, { ...run, signal }, findPassProblem);
     running.set(run.turn.id, { stop, ended });
     const { envelope, passedTo } = await ended.finally(() => running.delete(run.turn.id));
