@@ -154,6 +154,8 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
       return progress;
     },
     async run(): Promise<LoopEnd> {
+      // Calls that are made again have new ids, which must be known after the next crash.
+      if (progress.open !== undefined) await save();
       for (;;) {
         signal.throwIfAborted();
         if (progress.open === undefined) {
