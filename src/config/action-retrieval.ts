@@ -46,9 +46,10 @@ export function applyActionRetrieval(value: unknown): unknown {
 export function findRetrievalConflicts(value: unknown): readonly { readonly at: KeyPath; readonly message: string }[] {
   return listSettings(value).flatMap(({ key, target, value: wanted }) => {
     const own = readAt(value, target);
-    if (own === undefined || own === wanted) return [];
+    // The schema reports a list or a mapping there.
+    if (own === undefined || own === wanted || (typeof own === "object" && own !== null)) return [];
     const name = formatKeyPath(target);
-    const message = `means ${name}: ${wanted}, but ${name} is ${JSON.stringify(own)}; set only one of the two`;
+    const message = `means ${name}: ${wanted}, but ${name} is ${own}; set only one of the two`;
     return [{ at: [SECTION, key], message }];
   });
 }
