@@ -159,7 +159,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["policy:", "policy: empty; expected a mapping"],
   ["policy:\n  allowed:\n  denied: []", ":2:11 policy.allowed: empty; expected a list"],
   ["policy: { allowed: file__* }", 'policy.allowed: "file__*" is not allowed; expected a list'],
-  ["policy: { denied: [5] }", ":1:20 policy.denied[0]: 5 is not allowed; expected the name of an action, or a glob"],
+  ["policy: { denied: [5] }", ":1:20 policy.denied[0]: 5 is not allowed; expected the name of an action, a glob"],
   ['policy: { denied: [""] }', 'policy.denied[0]: "" is not allowed; expected the name'],
   ["policy: { denied: [file read] }", 'policy.denied[0]: "file read" is not allowed; expected a name without spaces'],
   ["policy: { require_tags: [[x]] }", "policy.require_tags[0]: a list is not allowed; expected a tag"],

@@ -25,6 +25,8 @@ export function matchesGlob(pattern: string, text: string): boolean {
 export const isGlob = (pattern: string): boolean => /[*?]/.test(pattern);
 export type PatternSet = ReturnType<typeof createPatternSet>;
 
+type NamedAction = Pick<Action, "name" | "category" | "entry">;
+
 const TAG_PREFIX = "tag:";
 
 /**
@@ -35,15 +37,15 @@ export function createPatternSet(patterns: readonly string[]) {
   const names = patterns.filter((pattern) => !pattern.startsWith(TAG_PREFIX));
   const exact: ReadonlySet<string> = new Set(names.filter((pattern) => !isGlob(pattern)));
   const globs: readonly string[] = names.filter(isGlob);
-  const findNamed = (action: Action) => listSpellings(action).find((spelling) => exact.has(spelling));
+  const findNamed = (action: NamedAction) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
     exact,
     globs,
     tags,
     /** Whether the action is listed by name, not only matched by a glob. */
-    listsByName: (action: Action): boolean => exact.size > 0 && findNamed(action) !== undefined,
+    listsByName: (action: NamedAction): boolean => exact.size > 0 && findNamed(action) !== undefined,
     /** The matching pattern: names before tags, tags before globs. */
-    findMatch(action: Action): string | undefined {
+    findMatch(action: NamedAction & Pick<Action, "tags">): string | undefined {
       const named = exact.size === 0 ? undefined : findNamed(action);
       if (named !== undefined) return named;
       const tag = tags.find((each) => action.tags.includes(each));
@@ -54,5 +56,5 @@ export function createPatternSet(patterns: readonly string[]) {
   };
 }
 
-export const listSpellings = (action: Pick<Action, "name" | "category" | "entry">): readonly string[] =>
+export const listSpellings = (action: NamedAction): readonly string[] =>
   action.category === "tool" ? [action.name, action.entry] : [action.name];
