@@ -27,7 +27,7 @@ import type { Model } from "../core/model.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Duration, Runtime } from "../core/runtime.ts";
-import { type SurfaceChoice, searchTypes } from "../core/surface-choice.ts";
+import { type SurfaceChoice, searchTypes, surfaceKinds } from "../core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Destinations } from "../distribution/destination-config.ts";
 import { type AiSdkModel, toModel } from "../model/ai-sdk-model.ts";
@@ -275,6 +275,12 @@ const amount = z.number().optional();
 export const listSchema = z.strictObject({ category: texts.optional(), filter: word, offset: amount, limit: amount });
 
 export const querySchema = z.string();
+export const promptSchema = z.strictObject({
+  query: word,
+  kind: z.enum(surfaceKinds).optional(),
+  tokens: z.boolean().optional(),
+  dynamic: z.boolean().optional(),
+});
 export const replaySchema = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });
 
 export const searchQuerySchema = z.strictObject({

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
 import { parseDuration } from "../core/runtime.ts";
+import { modelTiers } from "../core/surface-choice.ts";
+import { actionRetrievalSchema } from "./action-retrieval.ts";
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
@@ -75,6 +77,13 @@ export const configSchema = z
     approvals: approvalsSchema,
     routing: routingSchema,
     infospace: infospaceSchema,
+    routerModel: z
+      .enum(modelTiers)
+      .default("strong")
+      .describe(
+        "The tier of actors that name none. `light`: their prompts tell a weak model each step, and its first step must look actions up.",
+      ),
+    actionRetrieval: actionRetrievalSchema,
     surface: surfaceSchema,
     search: searchSchema,
     limits: limitsSchema,
