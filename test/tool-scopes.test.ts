@@ -45,7 +45,7 @@ describe("a call", () => {
     qm.register({ ...common, name: "look", scope: "generalist", handler: () => "found" });
 
     await qm.invoke("tool__look", { words: "rent" }, { caller: triage });
-    await vi.waitFor(() => expect(countHeard()).toEqual({ all: 2, triage: 2, other: 0 }));
+    await vi.waitFor(() => expect(countHeard()).toEqual({ all: 2, triage: 2, other: 0 }), 10_000);
 
     expect(heard.all).toMatchObject([
       { source: "actor:triage", type: "tool_call:tool__look", data: { words: "rent" }, caller: triage },
@@ -68,7 +68,7 @@ describe("a call", () => {
     const surface = await qm.surface(triage);
 
     const { data } = await surface.call("invoke_action", { action_name: "tool__look", args: { words: "Ann" } });
-    await vi.waitFor(() => expect(seen.size).toBe(names.length));
+    await vi.waitFor(() => expect(seen.size).toBe(names.length), 10_000);
 
     expect(data).toEqual({ name: "Ann", note: "private" });
     expect(Object.fromEntries(seen)).toEqual({
@@ -97,13 +97,13 @@ describe("a call", () => {
 
     const retried = await qm.invoke("tool__mailbox", { words: "rent" }, { caller: triage });
     const hanging = qm.invoke("tool__mailbox", { words: "hang" }, { caller: triage });
-    await vi.waitFor(() => expect(qm.router.underWay()).toHaveLength(1));
+    await vi.waitFor(() => expect(qm.router.underWay()).toHaveLength(1), 10_000);
     qm.router.cancel(qm.router.underWay()[0]?.callId ?? "");
 
     expect(retried).toMatchObject({ status: "done", data: "found" });
     expect(tries).toBe(2);
     expect(await hanging).toMatchObject({ status: "failed", error: { code: "cancelled" } });
-    await vi.waitFor(() => expect(countHeard()).toEqual({ all: 0, triage: 4, other: 0 }));
+    await vi.waitFor(() => expect(countHeard()).toEqual({ all: 0, triage: 4, other: 0 }), 10_000);
     expect(heard.triage?.[0]).toMatchObject({ type: "tool_call:tool__mailbox" });
   });
 
@@ -122,7 +122,7 @@ describe("a call", () => {
     await qm.invoke("tool__mailbox", { words: "rent" }, { caller: triage });
     await qm.invoke("tool__last", { words: "rent" }, { caller: triage });
     // The second call is announced in order, so an announcement of the first would be there by now.
-    await vi.waitFor(() => expect(countHeard()).toEqual({ all: 2, triage: 2, other: 0 }));
+    await vi.waitFor(() => expect(countHeard()).toEqual({ all: 2, triage: 2, other: 0 }), 10_000);
 
     expect(underWay).toEqual([0]);
     expect(await readEvents(qm, "specialist_execution")).toHaveLength(1);
