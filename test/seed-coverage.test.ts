@@ -94,15 +94,20 @@ test("docs/seed-coverage.md has every statement (written by: vitest run test/see
 
 const contents = new Map<string, string>();
 
-/** Whether the file has a test with exactly this title. `%s` in the title of a parameterized test is part of it. */
+/** Whether the file has the test, also as a row: "refuses %s" has the title "refuses a name" if a row begins with "a name". */
 function hasTest(file: string, title: string): boolean {
   const path = join(root, file);
   if (!contents.has(file)) {
     const text = file.endsWith(".test.ts") && existsSync(path) ? readFileSync(path, "utf8") : "";
-    contents.set(file, text.replace(/\(\s+"/g, '("'));
+    contents.set(file, text.replace(/([([])\s+"/g, '$1"'));
   }
   const text = contents.get(file) ?? "";
-  return [" test(", "\ntest(", ")("].some((before) => text.includes(`${before}${JSON.stringify(title)},`));
+  return [...text.matchAll(/(?: test\(|\ntest\(|\)\()("(?:[^"\\\n]|\\.)*"),/g)].some(([, quoted = ""]) => {
+    const [before = "", after, more] = (JSON.parse(quoted) as string).split("%s");
+    if (JSON.stringify(title) === quoted) return true;
+    if (after === undefined || more !== undefined || !title.startsWith(before) || !title.endsWith(after)) return false;
+    return text.includes(`[${JSON.stringify(title.slice(before.length, title.length - after.length))},`);
+  });
 }
 
 const escapeCell = (cell: string): string => cell.replaceAll("|", "\\|");
