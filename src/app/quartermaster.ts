@@ -28,6 +28,7 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
+import type { RouterPrompt } from "../surface/router-prompt.ts";
 import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
 import {
@@ -53,6 +54,7 @@ import {
   invokeSchema,
   listSchema,
   policyOptionsSchema,
+  promptSchema,
   type QuartermasterOptions,
   querySchema,
   replaySchema,
@@ -60,6 +62,7 @@ import {
   searchQuerySchema,
   surfaceOptionsSchema,
 } from "./options.ts";
+import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
 
@@ -100,6 +103,8 @@ export interface Quartermaster {
   directory(caller?: CallerOptions): Directory;
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
+  /** The system prompt for a caller's model: how to use its tools, then what changes from turn to turn. */
+  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<RouterPrompt>;
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
@@ -168,7 +173,7 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
 }
 
 function exposeParts(parts: Parts): Quartermaster {
-  const { registry, backend, catalog, views, discovery, promptAids, ledger, router, record } = parts;
+  const { registry, backend, catalog, views, discovery, prompts, ledger, router, record } = parts;
   const { prune: _prune, close: _close, ...turns } = parts.turns;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
@@ -213,12 +218,16 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     async hints(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.hints(query, requireCaller(caller));
+      return prompts.hints(query, requireCaller(caller));
     },
-    directory: (caller) => promptAids.directory(requireCaller(caller)),
+    directory: (caller) => prompts.directory(requireCaller(caller)),
     async promptAids(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.blocks(query, requireCaller(caller));
+      return prompts.blocks(query, requireCaller(caller));
+    },
+    async prompt(caller, options = {}) {
+      checkOptions(promptSchema, "options", options);
+      return prompts.prompt(requireCaller(caller), options);
     },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(getView(caller), name),

@@ -35,11 +35,12 @@ import { createSafeTracer } from "../telemetry/safe-tracer.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
-import { createPromptAids, openDiscovery } from "./discovery.ts";
+import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
 import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
+import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
@@ -173,7 +174,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       return policy;
     },
     record: createCallRecorder(ledger, runtime, () => policy.version),
-    meter: createBudgetMeter(store.usage, () => policy.budgets),
+    meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
     live: infospace.live,
     learn: catalog.learn,
@@ -186,11 +187,16 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
-  const promptAids = createPromptAids({
+  const prompts = createPrompts({
     settings: options.search,
-    viewOf: getView,
+    backend,
     discovery,
-    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
+    uses,
+    now: runtime.now,
+    actorOf(caller) {
+      const actor = requireActor(policy, caller.actor);
+      return { surface: getSurfaceChoice(actor), settings: actor.settings };
+    },
     record,
   });
 
@@ -273,7 +279,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     approvals,
     methods: methodSystem.methods,
     discovery,
-    promptAids,
+    prompts,
     catalog,
     views,
     retention,

@@ -7,6 +7,7 @@ import { formatPendingNote } from "../pending-note.ts";
 import {
   createLookUp,
   type LookUp,
+  listCategories,
   prepareToolArguments,
   type Surface,
   type SurfaceAnswer,
@@ -49,7 +50,7 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
     kind: "universal",
     get tools() {
       const view = findView(backend, caller);
-      const wrappers = getWrappers(view?.categories() ?? []);
+      const wrappers = getWrappers(view === undefined ? [] : listCategories(backend, view, caller));
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
     async call(tool, args, signal, dialogue, trace) {
