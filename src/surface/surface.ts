@@ -76,10 +76,6 @@ export interface Surface {
   ): Promise<SurfaceAnswer>;
 }
 
-/** The categories that a model may ask for, sorted: those with visible actions, and those of resources outside the catalog. */
-export const listCategories = ({ live }: Pick<SurfaceBackend, "live">, view: View, caller: Caller): readonly string[] =>
-  [...view.categories(), ...live.categories(caller).map(({ name }) => name)].sort();
-
 const ALREADY_RAN_NOTE = "[This call was made before, and this is its result. Nothing was run now.]";
 
 export function toSurfaceAnswer(outcome: Outcome): SurfaceAnswer {
