@@ -6,7 +6,7 @@ import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { type SurfaceKind, surfaceKinds } from "../../core/surface-choice.ts";
-import type { PromptSection } from "../../surface/router-prompt.ts";
+import type { PromptSection } from "../../surface/system-prompt.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
 import { examples } from "../option-parsers.ts";
