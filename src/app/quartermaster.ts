@@ -30,9 +30,9 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
-import type { RouterPrompt } from "../surface/router-prompt.ts";
 import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
+import type { SystemPrompt } from "../surface/system-prompt.ts";
 import {
   type ActionDescription,
   type ActionList,
@@ -108,7 +108,7 @@ export interface Quartermaster {
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
   /** The system prompt for a caller's model: how to use its tools, then what changes from turn to turn. */
-  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<RouterPrompt>;
+  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<SystemPrompt>;
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
