@@ -1,5 +1,6 @@
 /** The public API. Everything exported here is stable. */
 
+export type { DelegatedTurn, Delegation, RunDelegatedTurn } from "./actor/delegated-turn.ts";
 export type {
   ActorEnvelope,
   ActorEvent,
@@ -7,7 +8,7 @@ export type {
   AnswerPart,
   CallActorOptions,
 } from "./actor/envelope.ts";
-export type { SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
+export type { OpenTurnView, SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
 export type { MessagePage, SessionMessage, SessionOwner, SessionQuery, SessionSummary } from "./actor/session-store.ts";
 export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";

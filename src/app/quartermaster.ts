@@ -1,3 +1,4 @@
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
 import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
@@ -128,6 +129,8 @@ export interface Quartermaster {
   /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
   resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   readonly sessions: Sessions;
+  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
+  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
@@ -319,6 +322,7 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
     sessions: actors.sessions,
+    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),
