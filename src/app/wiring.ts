@@ -7,6 +7,7 @@ import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
 import { omitUndefined } from "../core/json.ts";
@@ -32,17 +33,27 @@ import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { createSafeTracer } from "../telemetry/safe-tracer.ts";
+import { createActorSystem } from "./actor-system.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
-import { createPromptAids, openDiscovery } from "./discovery.ts";
+import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
-import { createMethodSystem } from "./method-system.ts";
+import { createCallFinder, createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
+import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+const NO_PEERS: Peers = {
+  list: () => [],
+  card: async () => {
+    throw new QmError("not_found", "no peer is configured", { hint: "Add it to peers in quartermaster.yaml." });
+  },
+};
 
 export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
@@ -124,9 +135,10 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     call: (request) => backend.resume(request),
   });
   const skills = await openSkills();
+  const peers = await openPeers();
   const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
   const catalog = createCatalog({
-    providers: [...ours, ...(options.providers ?? [])],
+    providers: [...ours, ...(peers === undefined ? [] : [peers.provider]), ...(options.providers ?? [])],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -173,7 +185,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       return policy;
     },
     record: createCallRecorder(ledger, runtime, () => policy.version),
-    meter: createBudgetMeter(store.usage, () => policy.budgets),
+    meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
     live: infospace.live,
     learn: catalog.learn,
@@ -186,11 +198,33 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
-  const promptAids = createPromptAids({
+  const actors = createActorSystem({
+    ...base,
+    ...createCallFinder(ledger, approvals),
+    turns,
+    sessions: store.sessions,
+    anchors,
+    meter: pipeline.meter,
+    ledger,
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    getModel: (name) => options.models.get(name),
+    openSurface: (caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+    isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
+  });
+  const prompts = createPrompts({
     settings: options.search,
-    viewOf: getView,
+    backend,
     discovery,
-    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
+    uses,
+    now: runtime.now,
+    actorOf(caller) {
+      const actor = requireActor(policy, caller.actor);
+      return { surface: getSurfaceChoice(actor), settings: actor.settings };
+    },
     record,
   });
 
@@ -201,6 +235,23 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     const trust = await openSkillTrust();
     const services = { model: options.models.get("default"), methods: methodSystem.services };
     return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
+  }
+
+  /** Undefined: no peer is configured, and no actor has a model. */
+  async function openPeers() {
+    const { peers = {}, models } = options;
+    if (Object.keys(peers).length === 0 && models.size === 0) return undefined;
+    const { createPeerSystem } = await import("./peer-system.ts");
+    return createPeerSystem({
+      peers,
+      models,
+      hopsLimit: options.limits.hops,
+      policy: () => policy,
+      record: (caller, event) => ledger.flush(record(caller, event)),
+      runTurn: async () => {
+        throw new QmError("no_model", "actors cannot be called yet");
+      },
+    });
   }
 
   async function openSkillTrust(): Promise<SkillTrust> {
@@ -272,13 +323,14 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     registry,
     approvals,
     methods: methodSystem.methods,
+    peers: peers?.views ?? NO_PEERS,
     discovery,
-    promptAids,
+    prompts,
     catalog,
     views,
     retention,
   };
-  const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
+  const sessions = { actors, lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
     ...services,
     ...sessions,
@@ -289,6 +341,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       policy = next;
       policyVersions.add(policy.version);
       approvalActions.changed();
+      peers?.provider.changed();
       recordFiltered();
       notifyListeners();
     },
