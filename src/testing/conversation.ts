@@ -1,6 +1,6 @@
 import type { JsonSchema } from "../core/action.ts";
 import { isRecord } from "../core/json.ts";
-import type { ModelRequest, ModelToolCall } from "../core/model.ts";
+import type { ModelMessage, ModelRequest, ModelToolCall } from "../core/model.ts";
 
 /** An action that a model was shown, as a tool or in the result of a call. */
 export interface ShownAction {
@@ -20,8 +20,6 @@ export interface AnsweredCall {
 
 /** What a model can know of its turn: everything here comes from the request. */
 export interface ShownTurn {
-  /** The user's message. */
-  readonly asked: string;
   readonly calls: readonly AnsweredCall[];
   readonly actions: ReadonlyMap<string, ShownAction>;
 }
@@ -33,11 +31,9 @@ const wrapperTools: readonly string[] = [...lookupTools, "invoke_action", "respo
 
 export const isLookup = (tool: string): boolean => lookupTools.includes(tool);
 
-/** Reads the messages since the user's last one, and the tools. */
-export function readTurn({ messages, tools = [] }: ModelRequest): ShownTurn {
-  const start = messages.findLastIndex(({ role }) => role === "user");
-  const first = messages[start];
-  const turn = messages.slice(start + 1);
+/** Reads the tools, and the messages since the user asked for a goal. */
+export function readTurn({ messages, tools = [] }: ModelRequest, goal: string): ShownTurn {
+  const turn = messages.slice(messages.findLastIndex((message) => asksFor(message, goal)) + 1);
   const called = new Map<string, ModelToolCall>();
   const calls: AnsweredCall[] = [];
   const actions = new Map<string, ShownAction>();
@@ -57,8 +53,11 @@ export function readTurn({ messages, tools = [] }: ModelRequest): ShownTurn {
       for (const action of listShownActions(data ?? text)) show(action);
     }
   }
-  return { asked: first?.role === "user" ? first.text : "", calls, actions };
+  return { calls, actions };
 }
+
+export const asksFor = (message: ModelMessage, goal: string): boolean =>
+  message.role === "user" && message.text.includes(goal);
 
 function parseJson(text: string): unknown {
   try {

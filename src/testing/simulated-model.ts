@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { JsonObject } from "../core/json.ts";
-import { readTurn } from "./conversation.ts";
+import type { ModelRequest } from "../core/model.ts";
+import { asksFor, readTurn } from "./conversation.ts";
 import { createTestModel, type TestModel } from "./language-model.ts";
 import { answerStep } from "./simulated-step.ts";
 
@@ -79,12 +80,20 @@ export const simulatedBehaviors = {
 export function createSimulatedModel({ seed, tasks, patience = 3, ...given }: SimulatedModelOptions): TestModel {
   const behavior: SimulatedBehavior = { ...strong, ...given };
   return createTestModel("simulated", (request) => {
-    const turn = readTurn(request);
-    const task = tasks.find(({ goal }) => turn.asked.includes(goal));
+    const task = findTask(tasks, request);
     if (task === undefined) return { text: "I do not know this task." };
     const chance = (event: string, rate: number): boolean => drawNumber(seed, task.goal, event) < rate;
-    return answerStep({ request, turn, task, behavior, patience, chance });
+    return answerStep({ request, turn: readTurn(request, task.goal), task, behavior, patience, chance });
   });
+}
+
+/** The task that the user asked for last. Other messages, such as a reminder of the host, change nothing. */
+function findTask(tasks: readonly SimulatedTask[], { messages }: ModelRequest): SimulatedTask | undefined {
+  for (const message of messages.toReversed()) {
+    const task = tasks.find(({ goal }) => asksFor(message, goal));
+    if (task !== undefined) return task;
+  }
+  return undefined;
 }
 
 /** From 0 to 1, the same for the same seed, goal and event. */

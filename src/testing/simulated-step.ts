@@ -29,16 +29,18 @@ export function answerStep(step: Step): PlayedAnswer {
   const { request, turn, behavior, patience, chance } = step;
   const { tools = [], toolChoice = "auto" } = request;
   const at = turn.calls.length;
-  if (tools.length === 0 || toolChoice === "none")
-    return { text: isSolved(turn) ? "It is done." : "I could not do it." };
+  const end: PlayedAnswer = { text: isSolved(turn) ? "It is done." : "I could not do it." };
+  if (tools.length === 0 || toolChoice === "none") return end;
   if (typeof toolChoice === "object") return call(callForcedTool(step, toolChoice.tool));
   const canStop = toolChoice === "auto";
-  if (canStop && isSolved(turn)) return { text: "It is done." };
+  if (canStop && isSolved(turn)) return end;
   if (canStop && chance(`stop ${at}`, behavior.stopsEarly)) return { text: "I will do that for you." };
   const failed = turn.calls.filter(({ code }) => code !== undefined).length;
-  const next = failed < patience ? findNextCall(step) : undefined;
+  const next = failed < patience && !isSolved(turn) ? findNextCall(step) : undefined;
   if (next !== undefined) return call(next);
-  return canStop ? { text: "I could not do it." } : call(callForcedTool(step, tools[0]?.name ?? ""));
+  if (canStop) return end;
+  const respond = tools.find(({ name }) => name === "respond") ?? tools[0];
+  return call(callForcedTool(step, respond?.name ?? ""));
 }
 
 const call = (made: PlayedCall): PlayedAnswer => ({ toolCalls: [made] });
@@ -107,6 +109,7 @@ function callForcedTool(step: Step, tool: string): PlayedCall {
   const { turn, task } = step;
   if (discoveryTools.includes(tool)) return discover(step, tool) ?? { name: tool };
   if (tool === "invoke_action") return callByName(step, pickAction(step)?.name ?? guessName(step), true);
+  if (tool === "respond") return { name: tool, args: { parts: [{ partType: "response", text: "That is all." }] } };
   const shown = turn.actions.get(tool);
   return shown === undefined ? { name: tool } : { name: tool, args: writeToolArguments(step, task.args) };
 }
