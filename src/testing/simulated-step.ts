@@ -158,21 +158,34 @@ function guessName({ task, turn }: Step): string {
   return knownNames[turn.calls.length % Math.max(1, knownNames.length)] ?? listWords(goal).slice(0, 3).join("_");
 }
 
-/** The name as a model remembers it that has read many others: with a dot, with its category repeated, or without it. */
-function distortName(step: Step, name: string): string {
-  const { task, turn, chance } = step;
+const SYNONYMS: Readonly<Record<string, string>> = {
+  create: "add",
+  delete: "remove",
+  edit: "modify",
+  find: "search",
+  get: "fetch",
+  list: "show_all",
+  read: "load",
+  search: "find",
+  update: "modify",
+  write: "save",
+};
+
+/** The name as a model remembers it that has read many others: with a dot, with other words, or without its category. */
+function distortName({ task, turn, chance }: Step, name: string): string {
   const at = name.lastIndexOf(SEPARATOR);
   const [category, entry] = [name.slice(0, at), name.slice(at + SEPARATOR.length)];
   const kind = category.split(SEPARATOR).at(-1) ?? category;
+  const renamed = entry.replaceAll(/[a-z]+/g, (word) =>
+    Object.hasOwn(SYNONYMS, word) ? (SYNONYMS[word] ?? word) : word,
+  );
   const forms = [
     ...(task.knownNames ?? []),
     `${kind}.${entry}`,
     `${name}_${kind}`,
-    `${entry}_${kind}`,
-    `${kind}_${entry}_tool`,
+    `${category}${SEPARATOR}${renamed}`,
+    `${renamed}_${kind}`,
   ];
-  const index = forms.findIndex((_form, index) =>
-    chance(`form ${turn.calls.length} ${index}`, 1 / (forms.length - index)),
-  );
-  return forms[index] ?? name;
+  const isPicked = (index: number): boolean => chance(`form ${turn.calls.length} ${index}`, 1 / (forms.length - index));
+  return forms.find((_form, index) => isPicked(index)) ?? name;
 }
