@@ -79,7 +79,7 @@ export const createSqlManifestStore = (db: Sql): ManifestStore => ({
       const gone = new Set([...change.drop, ...change.put.map(({ hash }) => hash)]);
       const stay = (before?.pins ?? []).filter(({ hash }) => !gone.has(hash));
       const pins = [...stay, ...change.put];
-      if (pins.some(({ definition }) => definition.skill !== undefined))
+      if ([...(before?.pins ?? []), ...pins].some(({ definition }) => definition.skill !== undefined))
         await putContentUse(tx, toOwner(server), listSkillDigests(pins));
       return { revision, manifest, pins };
     }),
