@@ -179,6 +179,14 @@ export function createActorRuntime(services: ActorServices) {
       }
       return continueTurn(stored, open, resume, options);
     },
+    /** Continues the open turn of the caller's session without its token. */
+    async resumeSession(caller: Caller, options: CallActorOptions): Promise<ActorEnvelope> {
+      const [session] = await sessions.find(caller, caller.session, caller.actor);
+      const open = session?.openTurn === undefined ? undefined : await turns.find(session.openTurn);
+      if (session !== undefined && open !== undefined)
+        return continueTurn(session, open, () => turns.resumeById(open.id), options);
+      throw new QmError("not_found", "no turn of this session is open", { hint: "Send a message instead." });
+    },
   };
 }
 

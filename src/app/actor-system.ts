@@ -27,7 +27,6 @@ export function createActorSystem(
     },
     record: (caller, event) => ledger.flush(write(caller, event)),
   };
-  const actors = createActorRuntime(services);
-  const { callActor, resumeActor } = actors;
-  return { callActor, resumeActor, sessions: createSessionService(services) };
+  const { callActor, resumeActor, resumeSession } = createActorRuntime(services);
+  return { callActor, resumeActor, resumeSession, sessions: createSessionService(services) };
 }

@@ -126,6 +126,8 @@ export interface Quartermaster {
   callActor(name: string, message: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
   resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  /** Continues the open turn of a session without its token. For the operator: whoever can read the store may do it. */
+  resumeSession(name: string, session: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   readonly sessions: Sessions;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
@@ -316,6 +318,11 @@ function exposeParts(parts: Parts): Quartermaster {
       return actors.callActor(caller, message, omitUndefined({ signal, onEvent }));
     },
     resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
+    async resumeSession(name, session, options = {}) {
+      const { caller: given, signal, onEvent } = checkActorOptions(options);
+      const caller = parseCaller({ ...given, session, actor: name });
+      return actors.resumeSession(caller, omitUndefined({ signal, onEvent }));
+    },
     sessions: actors.sessions,
     approvals: {
       ...parts.approvals,
