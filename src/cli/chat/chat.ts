@@ -4,11 +4,12 @@ import { onAbort, raceAbort } from "../../core/async.ts";
 import { formatCount, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { cliHintWords } from "../../core/hint.ts";
+import { getOwn } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, toCallerOptions } from "../context.ts";
-import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type ExitCode, exitCodes, getExitCode } from "../exit-codes.ts";
 import type { AnsweringActor } from "./answering-actor.ts";
 import type { ChatInput } from "./chat-input.ts";
 import { answerApprovals, listApprovalIds } from "./turn-approvals.ts";
@@ -65,13 +66,17 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
     } catch (thrown) {
       display.end({ parts: [] });
       if (leaving.signal.aborted) return undefined;
-      if (!(thrown instanceof QmError)) throw thrown;
-      last = exitCodes.failed;
-      out.problem(thrown.toProblem(cliHintWords));
+      showProblem(thrown);
       return undefined;
     } finally {
       for (const stop of stopListening) stop();
     }
+  }
+
+  function showProblem(thrown: unknown): void {
+    if (!(thrown instanceof QmError)) throw thrown;
+    last = getExitCode(thrown.code, false);
+    out.problem(thrown.toProblem(cliHintWords));
   }
 
   /** Returns how the turn goes on, if it does. */
@@ -139,7 +144,7 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
   async function handleText(text: string): Promise<void> {
     const [, name, rest = ""] = /^\/([a-z]+)(?:\s+(.*))?$/s.exec(text.trim()) ?? [];
     if (name === undefined) return takeTurn((more) => quartermaster.callActor(actor, text, more));
-    const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+    const command = getOwn(commands, name);
     if (command !== undefined) return command[1](rest.trim());
     out.note(
       `There is no command ${quoteName(`/${name}`)}${didYouMean(name, Object.keys(commands))} /help lists them.`,
@@ -154,6 +159,6 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
     wasInterrupted = typed.kind === "interrupt";
     if (wasInterrupted) out.note("Ctrl-C again leaves, and so does Ctrl-D.");
     if (typed.kind === "end") return input.isInteractive ? exitCodes.done : last;
-    if (typed.kind === "text" && typed.text.trim() !== "") await handleText(typed.text);
+    if (typed.kind === "text" && typed.text.trim() !== "") await handleText(typed.text).catch(showProblem);
   }
 }

@@ -6,7 +6,7 @@ import { clip } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { requireAnsweringActor } from "../chat/answering-actor.ts";
 import { runChat } from "../chat/chat.ts";
-import { openChatInput } from "../chat/chat-input.ts";
+import { type ChatInput, openChatInput } from "../chat/chat-input.ts";
 import { chooseSession } from "../chat/choose-session.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
@@ -52,15 +52,23 @@ async function startChat(context: Context, workspace: Workspace, { resume = fals
       ),
     );
     if (view !== undefined) showRecent(context, view);
-    const isOpen = view?.turnState === "suspended" || view?.turnState === "interrupted";
-    if (isOpen) out.note(`The last turn is ${view.turnState}. It goes on now; Ctrl-C stops it.`);
-    const continueTurn = isOpen
-      ? (more: CallActorOptions) => quartermaster.resumeSession(actor, session, more)
-      : undefined;
-    end(await runChat(context, workspace, input, { ...answering, session, continueTurn }));
+    const { turnState } = view ?? {};
+    if (turnState === "running") out.note("A turn of this session is running in another process.");
+    if (turnState === "suspended") out.note("The last turn waits for approval.");
+    const isContinued =
+      turnState === "suspended" || (turnState === "interrupted" && (await askToContinue(context, input)));
+    const continueTurn = (more: CallActorOptions) => quartermaster.resumeSession(actor, session, more);
+    end(await runChat(context, workspace, input, { ...answering, session, ...(isContinued && { continueTurn }) }));
   } finally {
     input.close();
   }
+}
+
+/** Without an answer, the next message of the session closes the turn. */
+async function askToContinue({ out }: Context, input: ChatInput): Promise<boolean> {
+  if (!input.isInteractive) return false;
+  const typed = await input.ask(out.warn("The last turn was interrupted: its process ended. Continue it? [Y/n] "));
+  return typed.kind === "text" && !/^n/i.test(typed.text.trim());
 }
 
 const RECENT = 4;
@@ -72,5 +80,7 @@ function showRecent({ out }: Context, { history, messages }: SessionView): void 
   const shown = said.slice(-RECENT);
   if (messages > shown.length) out.note(out.dim(`${formatCount(messages, "message")} so far; the last ones:`));
   for (const { role, text } of shown)
-    out.note(out.dim(`${role === "user" ? "you> " : ""}${escapeUnsafe(clip(text, RECENT_LENGTH))}`));
+    out.note(
+      out.dim(`  ${role === "user" ? "you> " : ""}${escapeUnsafe(clip(text, RECENT_LENGTH)).replaceAll("\n", "\n  ")}`),
+    );
 }

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ActorEnvelope } from "../../actor/envelope.ts";
+import type { ActorEnvelope, CallActorOptions } from "../../actor/envelope.ts";
 import { quoteShellWord } from "../../core/display-text.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { requireAnsweringActor } from "../chat/answering-actor.ts";
@@ -12,7 +12,8 @@ import { createUsageError } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 import { readStdin } from "./invoke.ts";
 
-type RunFlags = { readonly resume?: string };
+/** `resume`: `true` without a token. */
+type RunFlags = { readonly resume?: string | true };
 
 export function addRunCommand(program: Command, context: Context): void {
   program
@@ -22,13 +23,13 @@ export function addRunCommand(program: Command, context: Context): void {
       "Give an actor one task and print its answer. Its calls are listed on stderr. If calls wait for approval, it exits with 10 and prints how to continue.",
     )
     .argument("[task]", "what the actor is to do, or - for stdin")
-    .option("--resume <token>", "continue a turn that waited for approval, with the token that was printed")
+    .option("--resume [token]", "continue a turn that waited for approval; without the token, that of the session")
     .addHelpText(
       ...examples(
         'qm run --actor reviewer "Review src/app.ts"',
         "git diff | qm run --actor reviewer -",
         'qm run --json --session release "What is left to do?"',
-        "qm run --resume 5wJ0pQ",
+        "qm run --resume=5wJ0pQ",
       ),
     )
     .action(inWorkspace(context, "calls", runTask));
@@ -36,35 +37,41 @@ export function addRunCommand(program: Command, context: Context): void {
 
 async function runTask(context: Context, workspace: Workspace, text: string | undefined, { resume }: RunFlags) {
   const { io, out, globals, end } = context;
-  const { quartermaster } = workspace;
   if ((text === undefined) === (resume === undefined))
-    throw createUsageError("give a task, or --resume with a token", 'For example: qm run "List the open issues"');
-  const { actor } = resume === undefined ? requireAnsweringActor(workspace, globals.actor) : { actor: "the actor" };
+    throw createUsageError("give a task, or --resume", 'For example: qm run "List the open issues"');
+  const { actor } =
+    typeof resume === "string" ? { actor: "the actor" } : requireAnsweringActor(workspace, globals.actor);
+  const task = text === "-" ? await readStdin(io, "task") : (text ?? "");
+  const start = await prepareTurn(context, workspace, actor, task, resume);
   const display = createTurnDisplay({ actor, notes: io.stderr, out, redact: createArgumentRedactor(workspace) });
-  const options = { signal: io.signal, onEvent: display.onEvent };
-  let envelope: ActorEnvelope;
-  try {
-    if (resume === undefined) {
-      const task = text === "-" ? await readStdin(io, "task") : String(text);
-      const { session } = await chooseSession(context, workspace, actor, false);
-      envelope = await quartermaster.callActor(actor, task, {
-        ...options,
-        caller: { ...toCallerOptions(globals), session },
-      });
-    } else envelope = await quartermaster.resumeActor(resume, options);
-  } finally {
-    display.end({ parts: [] });
-  }
+  const turn = start({ caller: toCallerOptions(globals), signal: io.signal, onEvent: display.onEvent });
+  const envelope = await turn.finally(() => display.end({ parts: [] }));
   end(getTurnExitCode(envelope));
   if (out.isJson) return out.json(envelope);
   const answer = envelope.parts.flatMap((part) => (part.partType === "approval-request" ? [] : [formatPart(part)]));
   const said = answer.filter((each) => each !== "").join("\n\n");
   if (said !== "") out.result(`${said}\n`);
-  showNextStep(context, envelope, resume);
+  showNextStep(context, envelope);
 }
 
-function showNextStep({ out }: Context, envelope: ActorEnvelope, token: string | undefined): void {
-  const { actor, session, turnState, error, parts, resumeToken = token, resumeExpiresAt } = envelope;
+/** The turn that the options ask for: of a task, of a token, or the open one of a session. */
+async function prepareTurn(
+  context: Context,
+  workspace: Workspace,
+  actor: string,
+  task: string,
+  resume: string | true | undefined,
+): Promise<(options: CallActorOptions) => Promise<ActorEnvelope>> {
+  const { quartermaster } = workspace;
+  if (typeof resume === "string") return ({ caller: _, ...rest }) => quartermaster.resumeActor(resume, rest);
+  const isLast = resume === true && context.globals.session === undefined;
+  const { session } = await chooseSession(context, workspace, actor, isLast);
+  if (resume === true) return (options) => quartermaster.resumeSession(actor, session, options);
+  return (options) => quartermaster.callActor(actor, task, { ...options, caller: { ...options.caller, session } });
+}
+
+function showNextStep({ out }: Context, envelope: ActorEnvelope): void {
+  const { actor, session, turnState, error, parts, resumeToken, resumeExpiresAt } = envelope;
   if (turnState === "failed" && error !== undefined) out.problem(error);
   if (turnState === "cancelled") out.note("qm: interrupted. What ran before remains.");
   if (turnState === "clarifying")
@@ -73,6 +80,10 @@ function showNextStep({ out }: Context, envelope: ActorEnvelope, token: string |
   out.note("qm: not finished: calls wait for approval.");
   for (const id of listApprovalIds(parts))
     out.note(`    Run \`qm approvals approve ${id}\` to allow it, or \`qm approvals deny ${id}\` to refuse.`);
-  const until = resumeExpiresAt === undefined ? "" : ` The token is valid until ${resumeExpiresAt}.`;
-  out.note(`    Then run \`qm run --resume ${quoteShellWord(resumeToken ?? "")}\` to continue.${until}`);
+  // A turn that still waits keeps its token, which is not known here.
+  const next =
+    resumeToken === undefined
+      ? `${formatSessionCommand("run", actor, session)} --resume`
+      : `qm run --resume=${quoteShellWord(resumeToken)}`;
+  out.note(`    Then run \`${next}\` to continue${resumeExpiresAt === undefined ? "" : `, until ${resumeExpiresAt}`}.`);
 }
