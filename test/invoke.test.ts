@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import {
   actionName,
+  type Caller,
   createQuartermaster,
   defineAction,
   defineResource,
@@ -857,6 +858,18 @@ describe("views", () => {
     expect(qm.names({ tenant: "other" })).toHaveLength(0);
     flags.clear();
     expect(qm.names({ tenant: "acme" })).toHaveLength(0);
+  });
+
+  test("differ by user and session under a visibility policy", async () => {
+    const isOn = ({ user, session }: Caller) => user?.tier === "beta" || session === "trial";
+    const qm = await createQm({
+      policy: { visibility: { visibleTools: (actions, caller) => (isOn(caller) ? actions : []) } },
+    });
+    qm.register(add);
+
+    expect(qm.names({ user: { id: "u", tier: "beta" } })).toHaveLength(1);
+    expect(qm.names({ session: "trial" })).toHaveLength(1);
+    expect(qm.names({ user: { id: "u", tier: "free" }, session: "s" })).toHaveLength(0);
   });
 
   test("follow a gate as it opens and closes", async () => {

@@ -53,6 +53,8 @@ export interface QuartermasterOptions {
   };
   /** Language models by name: our own `Model`, or one of the AI SDK as it is. Skills use `default`. */
   readonly models?: Readonly<Record<string, Model | AiSdkModel>>;
+  /** Other agents that speak A2A 1.0, by name. They are actions: `agent.peer__<name>`. */
+  readonly peers?: Readonly<Record<string, PeerOptions>>;
   readonly limits?: Options<z.input<typeof limitOptions>>;
   /** How many characters of a result a model is shown. */
   readonly valueLimit?: number;
@@ -88,6 +90,17 @@ export interface QuartermasterOptions {
   /** Called with faults of providers and failed writes to the ledger. The ledger records them too, if it can. */
   readonly onProblem?: (problem: string) => void;
   readonly runtime?: Runtime;
+}
+
+export interface PeerOptions {
+  /** The address of the agent, or of its card if it ends in `.json`. A function is called for each use. */
+  readonly url: string | (() => string);
+  /** Sent with each request, for example a token. */
+  readonly headers?: () => Readonly<Record<string, string>>;
+  /** What it is for. Models see it; they never see the text of its card. */
+  readonly description?: string;
+  /** How long a call waits for its answer. Default: five minutes. */
+  readonly timeoutMs?: number;
 }
 
 /** The caller as the host describes it. The actor defaults to `default`, the session to `local`. */
@@ -203,6 +216,17 @@ const quartermasterSchema = z.strictObject({
     .record(
       z.string(),
       z.custom<unknown>(isModel, "expected a Model with name and generate, or a language model of the AI SDK"),
+    )
+    .optional(),
+  peers: z
+    .record(
+      z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/),
+      z.strictObject({
+        url: z.union([z.string().min(1), callback]),
+        headers: callback.optional(),
+        description: text,
+        timeoutMs: z.number().min(1).optional(),
+      }),
     )
     .optional(),
   // The runner takes any time; the file refuses times that are most likely mistakes.

@@ -65,6 +65,7 @@ import {
   searchQuerySchema,
   surfaceOptionsSchema,
 } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
 import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
@@ -132,6 +133,7 @@ export interface Quartermaster {
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
+  readonly peers: Peers;
   /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
   /** Decides recorded calls again under the present policy, with the recorded results. Runs nothing. */
@@ -335,6 +337,7 @@ function exposeParts(parts: Parts): Quartermaster {
       },
     },
     methods: parts.methods,
+    peers: parts.peers,
     turns: {
       get: turns.get,
       list: turns.list,

@@ -7,6 +7,7 @@ import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
 import { omitUndefined } from "../core/json.ts";
@@ -41,10 +42,18 @@ import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
 import { createCallFinder, createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+const NO_PEERS: Peers = {
+  list: () => [],
+  card: async () => {
+    throw new QmError("not_found", "no peer is configured", { hint: "Add it to peers in quartermaster.yaml." });
+  },
+};
 
 export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
@@ -126,9 +135,10 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     call: (request) => backend.resume(request),
   });
   const skills = await openSkills();
+  const peers = await openPeers();
   const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
   const catalog = createCatalog({
-    providers: [...ours, ...(options.providers ?? [])],
+    providers: [...ours, ...(peers === undefined ? [] : [peers.provider]), ...(options.providers ?? [])],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -227,6 +237,23 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
   }
 
+  /** Undefined: no peer is configured, and no actor has a model. */
+  async function openPeers() {
+    const { peers = {}, models } = options;
+    if (Object.keys(peers).length === 0 && models.size === 0) return undefined;
+    const { createPeerSystem } = await import("./peer-system.ts");
+    return createPeerSystem({
+      peers,
+      models,
+      hopsLimit: options.limits.hops,
+      policy: () => policy,
+      record: (caller, event) => ledger.flush(record(caller, event)),
+      runTurn: async () => {
+        throw new QmError("no_model", "actors cannot be called yet");
+      },
+    });
+  }
+
   async function openSkillTrust(): Promise<SkillTrust> {
     const { createSkillTrust } = await import("../providers/skill/skill-trust.ts");
     const { scanDefinition } = await import("../mcp/manifests/scan/scan-definition.ts");
@@ -296,6 +323,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     registry,
     approvals,
     methods: methodSystem.methods,
+    peers: peers?.views ?? NO_PEERS,
     discovery,
     prompts,
     catalog,
@@ -313,6 +341,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       policy = next;
       policyVersions.add(policy.version);
       approvalActions.changed();
+      peers?.provider.changed();
       recordFiltered();
       notifyListeners();
     },

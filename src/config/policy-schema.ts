@@ -94,6 +94,11 @@ export const actorOptions = z.strictObject({
     .optional()
     .describe("The model of `models` that answers when the actor is called. Absent: the one named `default`."),
   instructions: text("text").optional().describe("What the actor's model is told about its task, in its prompt."),
+  description: text("text").optional().describe("What the actor is for. Actors and agents that can call it see this."),
+  exposed: z
+    .boolean()
+    .optional()
+    .describe("Whether the agents of `a2a.clients` can call it, as far as the policy allows. Absent: they cannot."),
   tier: z
     .enum(modelTiers)
     .optional()

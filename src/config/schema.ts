@@ -7,6 +7,7 @@ import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { modelsSchema } from "./models-schema.ts";
+import { a2aSchema, peersSchema } from "./peers-schema.ts";
 import { actorsSchema, type budgetOptions, policySchema, worldsSchema } from "./policy-schema.ts";
 import {
   DAY_MS,
@@ -70,6 +71,8 @@ export const configSchema = z
     servers: serversSchema,
     mcp: mcpSchema,
     gateway: gatewaySchema,
+    peers: peersSchema,
+    a2a: a2aSchema,
     policy: policySchema,
     actors: actorsSchema,
     worlds: worldsSchema,
@@ -124,6 +127,24 @@ export const configSchema = z
       const [first] = tokens.find(([, other]) => other.token === token) ?? [];
       const message = `the profile ${first} has the same token; give each profile its own`;
       if (first !== name) context.addIssue({ code: "custom", path: ["gateway", "profiles", name, "token"], message });
+    }
+  })
+  .superRefine(({ peers, a2a, actors }, context) => {
+    for (const name of Object.keys(peers).filter((each) => Object.hasOwn(actors, each)))
+      context.addIssue({
+        code: "custom",
+        path: ["peers", name],
+        message: "an actor is called that; rename one of them",
+      });
+    const clients = Object.entries(a2a.clients);
+    for (const [name, { actor, token }] of clients) {
+      const path = ["a2a", "clients", name];
+      const unknown = `no actor is called that${didYouMean(actor, Object.keys(actors))}`;
+      if (!Object.hasOwn(actors, actor))
+        context.addIssue({ code: "custom", path: [...path, "actor"], message: unknown });
+      const [first] = clients.find(([, other]) => other.token === token) ?? [];
+      const message = `the client ${first} has the same token; give each client its own`;
+      if (first !== name) context.addIssue({ code: "custom", path: [...path, "token"], message });
     }
   })
   .superRefine(({ models, policy, actors }, context) => {

@@ -149,6 +149,8 @@ export interface Action {
   /** Awaited before a call is decided, so that `isAccepted` and `readiness` are up to date. Has no effect. */
   readonly refresh?: () => Promise<void>;
   readonly peerExposed: boolean;
+  /** The local actor that its calls are handed to. That actor itself does not see it. */
+  readonly localActor?: string;
   /** Absent: visible to every caller. */
   readonly owner?: ActionOwner;
   readonly madeFrom?: ActionProvenance;

@@ -74,10 +74,6 @@ export interface Surface {
   call(tool: string, args: unknown, signal?: AbortSignal, options?: SurfaceCallOptions): Promise<SurfaceAnswer>;
 }
 
-/** The categories that a model may ask for, sorted: those with visible actions, and those of resources outside the catalog. */
-export const listCategories = ({ live }: Pick<SurfaceBackend, "live">, view: View, caller: Caller): readonly string[] =>
-  [...view.categories(), ...live.categories(caller).map(({ name }) => name)].sort();
-
 /** For the call of an action. `id`: chosen before the call, so that its end can be found after a crash. */
 export type SurfaceCallOptions = Pick<ActionCall, "dialogue" | "trace"> & { readonly id?: string };
 

@@ -20,7 +20,14 @@ import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
-import { createModels, resolveIndexPath, toPolicyOptions, toSearchSettings, toServerSpecs } from "./config-mapping.ts";
+import {
+  createModels,
+  resolveIndexPath,
+  toPeerOptions,
+  toPolicyOptions,
+  toSearchSettings,
+  toServerSpecs,
+} from "./config-mapping.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -187,6 +194,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
         roots: listSkillRoots(loaded, filling),
         pins: purpose === "looking" ? opened?.skillPins : undefined,
       }),
+      peers: toPeerOptions(config, fill),
       store: purpose === "looking" ? ":memory:" : storePath,
       approvals: { worker: watch && purpose === "calls" },
       search: toSearchSettings(loaded, filling, vectors),
@@ -282,7 +290,9 @@ const restartSections: readonly (keyof Config)[] = [
   "skills",
   "models",
   "mcp",
+  "peers",
   "gateway",
+  "a2a",
   "telemetry",
 ];
 
