@@ -1,3 +1,4 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
 import { createActivationLists, createLocalActivationList } from "../activation/activation-store.ts";
 import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
@@ -46,6 +47,10 @@ import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
 
+function ignoreQmError(thrown: unknown): void {
+  if (!(thrown instanceof QmError)) throw thrown;
+}
+
 const NO_PEERS: Peers = {
   list: () => [],
   card: async () => {
@@ -91,7 +96,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
-    prune: (before) => Promise.all([turns.prune(before), store.methodRuns.prune(before)]),
+    prune: (before) => Promise.all([turns, store.methodRuns, store.peerTasks].map((each) => each.prune(before))),
     resume(permit) {
       const { callId, action, args, caller, via, method } = permit.approval;
       const call = { id: callId, name: action, args, caller, via, permit, method };
@@ -246,6 +251,26 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     });
   }
 
+  async function openPeerTasks(): Promise<PeerTasks> {
+    const { createPeerTasks } = await import("../a2a/task-service.ts");
+    return createPeerTasks({
+      ...base,
+      store: store.peerTasks,
+      self: systemProcess,
+      invoke({ action: name, args, caller }, signal, dialogue) {
+        return backend.invoke({ name, args, caller, via: "a2a", dialogue, keep: false }, signal);
+      },
+      waitForApproval: (id, signal) => approvals.look(id, { signal }),
+      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      async withdraw(id) {
+        const approval = await store.approvals.get(id);
+        // One that was answered or has expired meanwhile needs no withdrawal.
+        if (approval !== undefined)
+          await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch(ignoreQmError);
+      },
+    });
+  }
+
   /** Replay has views of its own: under another policy it would clear those of the policy in force. */
   async function openReplay(): Promise<Replay> {
     const { createReplay } = await import("../replay/replay.ts");
@@ -322,6 +347,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       notifyListeners();
     },
     openSkillTrust,
+    openPeerTasks,
     openReplay: () => {
       replay ??= openReplay();
       return replay;
