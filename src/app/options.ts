@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { CallActorOptions } from "../actor/envelope.ts";
 import type { AskPerson } from "../approval/approval.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
@@ -24,9 +25,10 @@ import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
+import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Duration, Runtime } from "../core/runtime.ts";
-import { type SurfaceChoice, searchTypes } from "../core/surface-choice.ts";
+import { type SurfaceChoice, searchTypes, surfaceKinds } from "../core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Destinations } from "../distribution/destination-config.ts";
 import { type AiSdkModel, toModel } from "../model/ai-sdk-model.ts";
@@ -255,6 +257,11 @@ export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
   const { limits, valueLimit, search, infospace } = checkOptions(quartermasterSchema, "options", options);
   const ownEmbedder = options.search?.embedder === undefined ? {} : { embedder: options.search.embedder };
   const models = new Map(Object.entries(options.models ?? {}).map(([name, model]) => [name, toModel(name, model)]));
+  for (const { name, model } of options.policy?.actors ?? []) {
+    if (model === undefined || models.has(model)) continue;
+    const message = `no model is called ${quoteName(model)}${didYouMean(model, models.keys())}`;
+    throw new QmError("invalid_config", `options.policy.actors: ${name}.model: ${message}`);
+  }
   return { ...options, models, limits, valueLimit, search: { ...search, ...ownEmbedder }, infospace };
 }
 
@@ -288,11 +295,29 @@ export const invokeSchema = z.strictObject({
   keep: z.boolean().optional(),
 });
 
+const callActorSchema = z.strictObject({
+  caller: callerSchema.optional(),
+  signal: invokeSchema.shape.signal,
+  onEvent: callback.optional(),
+});
+
+/** Throws `invalid_config`. The objects of the host stay the same objects. */
+export function checkActorOptions(options: CallActorOptions): CallActorOptions {
+  checkOptions(callActorSchema, "options", options);
+  return options;
+}
+
 const word = z.string().optional();
 const amount = z.number().optional();
 export const listSchema = z.strictObject({ category: texts.optional(), filter: word, offset: amount, limit: amount });
 
 export const querySchema = z.string();
+export const promptSchema = z.strictObject({
+  query: word,
+  kind: z.enum(surfaceKinds).optional(),
+  tokens: z.boolean().optional(),
+  dynamic: z.boolean().optional(),
+});
 export const replaySchema = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });
 
 export const searchQuerySchema = z.strictObject({

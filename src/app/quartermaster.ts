@@ -1,4 +1,6 @@
 import type { PeerTasks } from "../a2a/task-service.ts";
+import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
+import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
 import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -29,6 +31,7 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
+import type { RouterPrompt } from "../surface/router-prompt.ts";
 import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
 import {
@@ -49,11 +52,13 @@ import type { Embeddings } from "./discovery.ts";
 import {
   type CallerOptions,
   callerSchema,
+  checkActorOptions,
   checkOptions,
   type InvokeOptions,
   invokeSchema,
   listSchema,
   policyOptionsSchema,
+  promptSchema,
   type QuartermasterOptions,
   querySchema,
   replaySchema,
@@ -62,6 +67,7 @@ import {
   surfaceOptionsSchema,
 } from "./options.ts";
 import type { Peers } from "./peer-system.ts";
+import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
 
@@ -108,6 +114,8 @@ export interface Quartermaster {
   directory(caller?: CallerOptions): Directory;
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
+  /** The system prompt for a caller's model: how to use its tools, then what changes from turn to turn. */
+  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<RouterPrompt>;
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
@@ -123,6 +131,14 @@ export interface Quartermaster {
   openPeerTasks(): Promise<PeerTasks>;
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
+  /**
+   * Sends a message to an actor and answers how its turn ended. Rejects with `unknown_actor`, `invalid_config` and
+   * `no_model` if the actor cannot be called, and with `conflict` while another turn of the session is open.
+   */
+  callActor(name: string, message: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
+  resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  readonly sessions: Sessions;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
@@ -181,8 +197,8 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
 }
 
 function exposeParts(parts: Parts): Quartermaster {
-  const { registry, backend, catalog, views, discovery, promptAids, ledger, router, record } = parts;
-  const { prune: _prune, close: _close, ...turns } = parts.turns;
+  const { registry, backend, catalog, views, discovery, prompts, ledger, router, record } = parts;
+  const { turns, actors } = parts;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
   /** A caller whose actor can be used. Throws `unknown_actor` and `invalid_config`. */
@@ -226,12 +242,16 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     async hints(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.hints(query, requireCaller(caller));
+      return prompts.hints(query, requireCaller(caller));
     },
-    directory: (caller) => promptAids.directory(requireCaller(caller)),
+    directory: (caller) => prompts.directory(requireCaller(caller)),
     async promptAids(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.blocks(query, requireCaller(caller));
+      return prompts.blocks(query, requireCaller(caller));
+    },
+    async prompt(caller, options = {}) {
+      checkOptions(promptSchema, "options", options);
+      return prompts.prompt(requireCaller(caller), options);
     },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(getView(caller), name),
@@ -319,6 +339,13 @@ function exposeParts(parts: Parts): Quartermaster {
       if (problems.length > 0) throw new QmError("invalid_config", problems.join("; "), { hint });
       parts.usePolicy(policy);
     },
+    async callActor(name, message, options = {}) {
+      const { caller: given, signal, onEvent } = checkActorOptions(options);
+      const caller = parseCaller({ session: parts.runtime.newId(), ...given, actor: name });
+      return actors.callActor(caller, message, omitUndefined({ signal, onEvent }));
+    },
+    resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
+    sessions: actors.sessions,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),
@@ -332,7 +359,8 @@ function exposeParts(parts: Parts): Quartermaster {
     methods: parts.methods,
     peers: parts.peers,
     turns: {
-      ...turns,
+      get: turns.get,
+      list: turns.list,
       begin: async (caller, memo) => turns.begin(requireCaller(caller), memo),
       async resume(token, { caller, ...options } = {}) {
         return turns.resume(token, { ...options, ...(caller && { caller: requireCaller(caller) }) });

@@ -34,15 +34,17 @@ import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { createSafeTracer } from "../telemetry/safe-tracer.ts";
+import { createActorSystem } from "./actor-system.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
-import { createPromptAids, openDiscovery } from "./discovery.ts";
+import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
-import { createMethodSystem } from "./method-system.ts";
+import { createCallFinder, createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
 import type { Peers } from "./peer-system.ts";
+import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
@@ -188,7 +190,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       return policy;
     },
     record: createCallRecorder(ledger, runtime, () => policy.version),
-    meter: createBudgetMeter(store.usage, () => policy.budgets),
+    meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
     live: infospace.live,
     learn: catalog.learn,
@@ -201,11 +203,33 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
-  const promptAids = createPromptAids({
+  const actors = createActorSystem({
+    ...base,
+    ...createCallFinder(ledger, approvals),
+    turns,
+    sessions: store.sessions,
+    anchors,
+    meter: pipeline.meter,
+    ledger,
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    getModel: (name) => options.models.get(name),
+    openSurface: (caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+    isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
+  });
+  const prompts = createPrompts({
     settings: options.search,
-    viewOf: getView,
+    backend,
     discovery,
-    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
+    uses,
+    now: runtime.now,
+    actorOf(caller) {
+      const actor = requireActor(policy, caller.actor);
+      return { surface: getSurfaceChoice(actor), settings: actor.settings };
+    },
     record,
   });
 
@@ -326,12 +350,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     methods: methodSystem.methods,
     peers: peers?.views ?? NO_PEERS,
     discovery,
-    promptAids,
+    prompts,
     catalog,
     views,
     retention,
   };
-  const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
+  const sessions = { actors, lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
     ...services,
     ...sessions,

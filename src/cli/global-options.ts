@@ -26,6 +26,7 @@ export const usedOptions: Readonly<Record<string, readonly string[]>> = {
   "servers remove": CALLER,
   preflight: CALLER,
   mcp: ["config", "actor"],
+  prompt: CALLER,
   directory: CALLER,
   hints: CALLER,
   tour: [],

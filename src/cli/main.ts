@@ -35,6 +35,7 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["mcp", async () => (await import("./commands/serve.ts")).addMcpCommand],
   ["serve", async () => (await import("./commands/serve.ts")).addServeCommand],
   ["embeddings", async () => (await import("./commands/embeddings.ts")).addEmbeddingsCommand],
+  ["prompt", async () => (await import("./commands/prompt.ts")).addPromptCommand],
   ["directory", async () => (await import("./commands/list.ts")).addDirectoryCommand],
   ["hints", async () => (await import("./commands/search.ts")).addHintsCommand],
   ["import", async () => (await import("./commands/clients.ts")).addImportCommand],

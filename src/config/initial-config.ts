@@ -122,6 +122,12 @@ infospace:
 surface:
   kind: universal
 
+# The tier of actors that name none. With light, for weak models, a prompt tells the model each step. \`qm prompt\` shows it.
+router_model: strong
+
+# Other names for surface.kind, search.embedder.class and surface.hot_list_n.
+#action_retrieval: { universal_wrappers_enabled: true, hot_list_n: 0 }
+
 # Search by words, and with an embedder by meaning too.
 search:
   enabled: true

@@ -11,6 +11,7 @@ import {
   type YamlDocument,
   type YamlProblem,
 } from "../core/yaml.ts";
+import { applyActionRetrieval, findRetrievalConflicts } from "./action-retrieval.ts";
 import { describeAllowed, invalidConfigError, toConfigProblems } from "./config-problems.ts";
 import { parseFileValue } from "./file-keys.ts";
 import { describeMissing, type Environment, listVariables, SECRET_PREFIX } from "./references.ts";
@@ -47,7 +48,7 @@ export function parseConfig(
 ): LoadedConfig & { readonly path: string } {
   const yaml = readYaml(bytes);
   if (yaml.problems.length > 0) throw invalidConfigError(path, yaml.problems);
-  const parsed = parseFileValue(configSchema, yaml.value ?? {}, describeAllowed);
+  const parsed = parseFileValue(configSchema, applyActionRetrieval(yaml.value ?? {}), describeAllowed);
   const issues = parsed.success ? [] : parsed.issues.slice(0, PROBLEM_LIMIT);
   const references = findReferences(yaml.value, []);
   const problems = [
@@ -94,6 +95,7 @@ function findSemanticProblems(yaml: YamlDocument, compile: ParseConfigOptions["c
     tryCompile(toRecord(rule).auto_approve_if, ["approvals", "categories", category, "auto_approve_if"]);
   for (const [index, { when }] of toRecords(toRecord(routing).rules))
     tryCompile(when, ["routing", "rules", index, "when"], (text) => compileCondition(text, ROUTE_VARIABLES));
+  for (const { at, message } of findRetrievalConflicts(yaml.value)) report(at, message);
   return problems;
 }
 

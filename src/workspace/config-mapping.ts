@@ -49,10 +49,12 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
   };
 }
 
-export function toPolicyOptions({ policy, actors, approvals, worlds, world }: Config): PolicyOptions {
+export function toPolicyOptions({ policy, actors, approvals, worlds, world, routerModel }: Config): PolicyOptions {
   const { rules, budgets, gates, ...tools } = policy;
   const { approvers: _approvers, publicUrl: _publicUrl, ...approvalSettings } = approvals;
-  const named = Object.entries(actors).map(([name, actor]) => ({ name, ...actor }));
+  // Strong is the default of the policy, and stays out of its version.
+  const tier = routerModel === "strong" ? {} : { tier: routerModel };
+  const named = Object.entries(actors).map(([name, actor]) => ({ name, ...tier, ...actor }));
   return {
     tools,
     gates: toClosedGates(gates),

@@ -110,7 +110,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const unasked = listUnaskedServers(servers?.list() ?? [], config);
     const warnings = quartermaster.policyWarnings((pattern) => mayFitUnlisted(pattern, unasked, config));
     const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
-    const unused = findUnusedModels(config.models);
+    const unused = findUnusedModels(config);
     for (const problem of [...problems, ...warnings, ...unused]) onProblem(problem);
     recordLoaded();
   }
@@ -167,6 +167,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const { valueChars, ...limits } = config.limits;
     const common = {
       policy,
+      models,
       limits,
       valueLimit: valueChars,
       surface: config.surface,
@@ -189,7 +190,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
         roots: listSkillRoots(loaded, filling),
         pins: purpose === "looking" ? opened?.skillPins : undefined,
       }),
-      models,
       peers: toPeerOptions(config, fill),
       store: purpose === "looking" ? ":memory:" : storePath,
       approvals: { worker: watch && purpose === "calls" },
@@ -292,11 +292,16 @@ const restartSections: readonly (keyof Config)[] = [
   "telemetry",
 ];
 
-/** Skills ask no other model, so without it they stay unavailable. */
-export function findUnusedModels(models: Config["models"]): readonly string[] {
-  const [first] = Object.keys(models);
-  if (first === undefined || Object.hasOwn(models, "default")) return [];
-  return [`models has no entry named default, so skills have no model: rename models.${first} to models.default`];
+/** Skills, and actors that name none, ask `default`. So without it, they have no model. */
+export function findUnusedModels({ models, actors }: Pick<Config, "models" | "actors">): readonly string[] {
+  if (Object.hasOwn(models, "default")) return [];
+  const named = new Set(Object.values(actors).map(({ model }) => model));
+  return Object.keys(models)
+    .filter((name) => !named.has(name))
+    .map(
+      (name) =>
+        `models.${name} is not used: rename it to models.default, which skills and actors ask, or set actors.<name>.model: ${name}`,
+    );
 }
 
 const listChangedWorldSkills = (before: Config["worlds"], after: Config["worlds"]): readonly string[] =>

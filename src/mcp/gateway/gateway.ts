@@ -51,7 +51,8 @@ export interface GatewayOptions {
   readonly runtime: Runtime;
   readonly tracer?: Tracer;
   readonly info: { readonly name: string; readonly version: string };
-  readonly instructions?: (profile: GatewayProfile) => string | undefined;
+  /** How a client's model uses the tools it is shown. Asked when the client connects. Undefined: it is told nothing. */
+  readonly instructions?: (profile: GatewayProfile, caller: Caller) => Promise<string | undefined>;
   /** Receives transport errors as text, without tokens and arguments. */
   readonly onProblem: (problem: string) => void;
   readonly note?: (caller: Caller, event: UnstampedEvent) => void;
