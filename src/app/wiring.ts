@@ -11,6 +11,7 @@ import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
+import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
@@ -186,6 +187,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const running = { ...shared, getView, runner, distributor, redact, onProblem, getHintWords };
   const pipeline: InvokePipeline = {
     ...running,
+    hopsLimit: options.limits.hops,
     get policy() {
       return policy;
     },
@@ -282,7 +284,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       store: store.peerTasks,
       self: systemProcess,
       invoke({ action: name, args, caller }, signal, dialogue) {
-        return backend.invoke({ name, args, caller, via: "a2a", dialogue, keep: false }, signal);
+        return backend.invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal);
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
       takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),

@@ -152,7 +152,8 @@ function isWellFormed(body: unknown): body is Record<string, unknown> {
   if (!isRecord(body) || isLargerThan(body, BODY_SHAPE)) return false;
   const { message } = isRecord(body.params) ? body.params : {};
   if (message === undefined) return true;
-  return isRecord(message) && Array.isArray(message.parts) && message.parts.every(isRecord);
+  if (!isRecord(message)) return false;
+  return message.parts === undefined || (Array.isArray(message.parts) && message.parts.every(isRecord));
 }
 
 interface EventSource {
