@@ -61,6 +61,8 @@ export function createPeerTasks(parts: {
   readonly self: ProcessInfo;
   /** Never rejects. */
   invoke(task: PeerTask, signal: AbortSignal, dialogue: Dialogue): Promise<Outcome>;
+  /** Whether a call whose process died can be made again: it only reads, or continues where it was. */
+  canRepeat(action: string): boolean;
   /** Resolves when an approval has ended. */
   waitForApproval(id: string, signal: AbortSignal): Promise<unknown>;
   /** The outcome of an approved call, for its caller. */
@@ -135,12 +137,19 @@ export function createPeerTasks(parts: {
     });
   }
 
+  /** A call that may have had its effect is not made again. */
+  async function recover(task: PeerTask): Promise<void> {
+    if (!parts.canRepeat(task.action)) return void (await change(task, INTERRUPTED));
+    const claimed = await change(task, { state: "working", holder: lease.holder() });
+    if (claimed !== undefined) run(claimed, () => execute(claimed));
+  }
+
   /** Continues tasks whose approval was answered, and ends those whose process died. */
   async function scan(): Promise<void> {
     try {
       for (const task of await store.listOpen(SCAN_LIMIT)) {
         if (task.state === "auth_required") follow(task);
-        else if (task.holder === undefined || lease.hasEnded(task.holder)) await change(task, INTERRUPTED);
+        else if (task.holder === undefined || lease.hasEnded(task.holder)) await recover(task);
       }
     } catch (thrown) {
       onProblem(`the tasks of peers could not be continued: ${getErrorMessage(thrown)}`);

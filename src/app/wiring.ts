@@ -6,7 +6,7 @@ import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import type { JsonSchema } from "../core/action.ts";
+import { hasSideEffects, type JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
@@ -285,6 +285,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       self: systemProcess,
       invoke({ action: name, args, caller }, signal, dialogue) {
         return backend.invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal);
+      },
+      canRepeat(name) {
+        const action = catalog.snapshot().get(name);
+        if (action === undefined) return false;
+        // The turn of an actor is stored step by step, and continues.
+        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
       takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
