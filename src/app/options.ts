@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { CallActorOptions } from "../actor/envelope.ts";
 import type { AskPerson } from "../approval/approval.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
@@ -293,6 +294,18 @@ export const invokeSchema = z.strictObject({
   trace: z.looseObject({}).optional(),
   keep: z.boolean().optional(),
 });
+
+const callActorSchema = z.strictObject({
+  caller: callerSchema.optional(),
+  signal: invokeSchema.shape.signal,
+  onEvent: callback.optional(),
+});
+
+/** Throws `invalid_config`. The objects of the host stay the same objects. */
+export function checkActorOptions(options: CallActorOptions): CallActorOptions {
+  checkOptions(callActorSchema, "options", options);
+  return options;
+}
 
 const word = z.string().optional();
 const amount = z.number().optional();

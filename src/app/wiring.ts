@@ -33,13 +33,14 @@ import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { createSafeTracer } from "../telemetry/safe-tracer.ts";
+import { createActorSystem } from "./actor-system.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
-import { createMethodSystem } from "./method-system.ts";
+import { createCallFinder, createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
 import type { Peers } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
@@ -197,6 +198,23 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
+  const actors = createActorSystem({
+    ...base,
+    ...createCallFinder(ledger, approvals),
+    turns,
+    sessions: store.sessions,
+    anchors,
+    meter: pipeline.meter,
+    ledger,
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    getModel: (name) => options.models.get(name),
+    openSurface: (caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+    isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
+  });
   const prompts = createPrompts({
     settings: options.search,
     backend,
@@ -312,7 +330,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     views,
     retention,
   };
-  const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
+  const sessions = { actors, lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
     ...services,
     ...sessions,

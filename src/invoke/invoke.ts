@@ -134,6 +134,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
     } catch (thrown) {
       outcome = createFailedOutcome(ending(), thrown);
     }
+    if (progress.isRepaired) outcome = { ...outcome, isRepaired: true };
     await finishCall(outcome, record, progress, call.permit === undefined);
   } catch (thrown) {
     progress.permit?.leave();
@@ -146,6 +147,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
 interface CallProgress {
   action?: Action;
   result?: CheckedResult;
+  isRepaired?: true;
   permit: ExecutionPermit | undefined;
   began: boolean;
   /** Another process ran this call while it waited here, and writes its end. */
@@ -184,6 +186,7 @@ async function attempt(
   const { action, how } = resolveAction(view, call.name);
   progress.action = action;
   record.resolved(action, how);
+  if (how === "respelled") progress.isRepaired = true;
   // A stored result comes from the action that made it, not from the handle that loads it.
   if (action.madeFrom === undefined) lineage.add([action.name]);
 
@@ -193,6 +196,7 @@ async function attempt(
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
   record.repaired(action, prepared);
+  if (prepared.repairs.length > 0 && !prepared.isNormalized) progress.isRepaired = true;
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   if (action.refresh !== undefined) await action.refresh();

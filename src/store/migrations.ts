@@ -211,6 +211,22 @@ export const migrations: readonly Migration[] = [
       sql`create index method_runs_by_key on method_runs (key)`,
     ],
   },
+  {
+    name: "sessions of actors",
+    statements: () => [
+      sql`alter table turns add column expires_at text`,
+      sql`create table sessions (
+        id text primary key, tenant text not null, user_id text not null, session text not null, actor text not null,
+        title text not null, created_at text not null, changed_at text not null, message_count bigint not null,
+        open_turn text, turn_key text, result text, summary text, summary_until bigint not null,
+        unique (tenant, user_id, session, actor))`,
+      sql`create index sessions_by_change on sessions (changed_at)`,
+      // A shortened message is what a model gets; the message itself stays for people.
+      sql`create table session_messages (
+        session_id text not null, seq bigint not null, turn text not null, message text not null, shortened text,
+        primary key (session_id, seq))`,
+    ],
+  },
 ];
 
 /** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */
