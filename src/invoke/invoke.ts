@@ -305,6 +305,7 @@ function createRunContext(
       progress.afterEnd = work;
     },
     held: inside?.held,
+    heldSlots: held,
     async begin() {
       if (!progress.began) await progress.permit?.begin();
       progress.began = true;
