@@ -38,6 +38,7 @@ const uses: Readonly<Record<string, Use>> = {
   hints: (qm, caller) => qm.hints("read", caller),
   directory: (qm, caller) => qm.directory(caller),
   promptAids: (qm, caller) => qm.promptAids("read", caller),
+  prompt: (qm, caller) => qm.prompt(caller),
   explain: (qm, caller) => qm.explain("tool__read", caller),
   names: (qm, caller) => qm.names(caller),
   categories: (qm, caller) => qm.categories(caller),

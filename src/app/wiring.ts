@@ -1,3 +1,4 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
 import { createActivationLists, createLocalActivationList } from "../activation/activation-store.ts";
 import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
@@ -5,10 +6,12 @@ import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import type { JsonSchema } from "../core/action.ts";
+import { hasSideEffects, type JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
+import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
@@ -36,14 +39,27 @@ import { createActorSystem } from "./actor-system.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
-import { createPromptAids, openDiscovery } from "./discovery.ts";
+import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
 import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
+import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+function ignoreQmError(thrown: unknown): void {
+  if (!(thrown instanceof QmError)) throw thrown;
+}
+
+const NO_PEERS: Peers = {
+  list: () => [],
+  card: async () => {
+    throw new QmError("not_found", "no peer is configured", { hint: "Add it to peers in quartermaster.yaml." });
+  },
+};
 
 export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
@@ -83,7 +99,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
-    prune: (before) => Promise.all([turns.prune(before), store.methodRuns.prune(before)]),
+    prune: (before) => Promise.all([turns, store.methodRuns, store.peerTasks].map((each) => each.prune(before))),
     resume(permit) {
       const { callId, action, args, caller, via, method } = permit.approval;
       const call = { id: callId, name: action, args, caller, via, permit, method };
@@ -125,9 +141,10 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     call: (request) => backend.resume(request),
   });
   const skills = await openSkills();
+  const peers = await openPeers();
   const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
   const catalog = createCatalog({
-    providers: [...ours, ...(options.providers ?? [])],
+    providers: [...ours, ...(peers === undefined ? [] : [peers.provider]), ...(options.providers ?? [])],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -170,11 +187,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const running = { ...shared, getView, runner, distributor, redact, onProblem, getHintWords };
   const pipeline: InvokePipeline = {
     ...running,
+    hopsLimit: options.limits.hops,
     get policy() {
       return policy;
     },
     record: createCallRecorder(ledger, runtime, () => policy.version),
-    meter: createBudgetMeter(store.usage, () => policy.budgets),
+    meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
     live: infospace.live,
     learn: catalog.learn,
@@ -205,11 +223,16 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     openSurface: (backend, caller, actor) =>
       openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
   });
-  const promptAids = createPromptAids({
+  const prompts = createPrompts({
     settings: options.search,
-    viewOf: getView,
+    backend,
     discovery,
-    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
+    uses,
+    now: runtime.now,
+    actorOf(caller) {
+      const actor = requireActor(policy, caller.actor);
+      return { surface: getSurfaceChoice(actor), settings: actor.settings };
+    },
     record,
   });
 
@@ -220,6 +243,23 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     const trust = await openSkillTrust();
     const services = { model: options.models.get("default"), methods: methodSystem.services };
     return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
+  }
+
+  /** Undefined: no peer is configured, and no actor has a model. */
+  async function openPeers() {
+    const { peers = {}, models } = options;
+    if (Object.keys(peers).length === 0 && models.size === 0) return undefined;
+    const { createPeerSystem } = await import("./peer-system.ts");
+    return createPeerSystem({
+      peers,
+      models,
+      hopsLimit: options.limits.hops,
+      policy: () => policy,
+      record: (caller, event) => ledger.flush(record(caller, event)),
+      runTurn: async () => {
+        throw new QmError("no_model", "actors cannot be called yet");
+      },
+    });
   }
 
   async function openSkillTrust(): Promise<SkillTrust> {
@@ -234,6 +274,32 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       scan({ name, description, fields }) {
         const findings = scanDefinition({ name, description, inputSchema: fields as JsonSchema }, names);
         return [...new Set(findings.filter(({ severity }) => severity === "serious").map(({ kind }) => kind))];
+      },
+    });
+  }
+
+  async function openPeerTasks(): Promise<PeerTasks> {
+    const { createPeerTasks } = await import("../a2a/task-service.ts");
+    return createPeerTasks({
+      ...base,
+      store: store.peerTasks,
+      self: systemProcess,
+      invoke({ action: name, args, caller }, signal, dialogue) {
+        return backend.invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal);
+      },
+      canRepeat(name) {
+        const action = catalog.snapshot().get(name);
+        if (action === undefined) return false;
+        // The turn of an actor is stored step by step, and continues.
+        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
+      },
+      waitForApproval: (id, signal) => approvals.look(id, { signal }),
+      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      async withdraw(id) {
+        const approval = await store.approvals.get(id);
+        // One that was answered or has expired meanwhile needs no withdrawal.
+        if (approval !== undefined)
+          await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch(ignoreQmError);
       },
     });
   }
@@ -291,8 +357,9 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     registry,
     approvals,
     methods: methodSystem.methods,
+    peers: peers?.views ?? NO_PEERS,
     discovery,
-    promptAids,
+    prompts,
     catalog,
     views,
     retention,
@@ -308,10 +375,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       policy = next;
       policyVersions.add(policy.version);
       approvalActions.changed();
+      peers?.provider.changed();
       recordFiltered();
       notifyListeners();
     },
     openSkillTrust,
+    openPeerTasks,
     openReplay: () => {
       replay ??= openReplay();
       return replay;

@@ -85,6 +85,8 @@ export const eventShapes = {
   "definition.accepted": z.object({ ...tool, by: text }),
   "definition.rejected": z.object({ ...tool, by: text }),
   "definition.withheld": z.object({ ...tool, reasons: texts }),
+  /** A peer has taken a message of this call as a task. After a crash, the peer can be asked about the task. */
+  "delegation.started": z.object({ ...call, action: text, task: text, hops: count }),
   "directory.rendered": z.object({ groups: texts, actions: count }),
   "distribution.failed": z.object({ ...call, action: text, destination: text, reason: text }),
   "embeddings.built": z.object({
