@@ -1,5 +1,15 @@
 /** The public API. Everything exported here is stable. */
 
+export type { DelegatedTurn, Delegation, RunDelegatedTurn } from "./actor/delegated-turn.ts";
+export type {
+  ActorEnvelope,
+  ActorEvent,
+  ActorTurnState,
+  AnswerPart,
+  CallActorOptions,
+} from "./actor/envelope.ts";
+export type { OpenTurnView, SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
+export type { MessagePage, SessionMessage, SessionOwner, SessionQuery, SessionSummary } from "./actor/session-store.ts";
 export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./app/options.ts";

@@ -36,9 +36,11 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   routing: ["core", "policy"],
   telemetry: ["core"],
   model: ["core"],
+  // Published: models for the tests of hosts.
+  testing: ["core", "model"],
   invoke: ["core", "catalog", "policy", "activation", "approval", "routing", "distribution", "infospace", "telemetry"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
-  actor: ["core", "catalog", "policy", "ledger", "approval", "infospace", "invoke", "surface"],
+  actor: ["core", "catalog", "policy", "ledger", "approval", "distribution", "infospace", "invoke", "surface"],
   // The same pipeline again, with recorded results.
   replay: ["core", "catalog", "policy", "ledger", "approval", "routing", "distribution", "invoke", "surface"],
   evals: ["core", "ledger", "surface", "replay"],

@@ -1,3 +1,6 @@
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
+import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
+import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
 import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -49,6 +52,7 @@ import type { Embeddings } from "./discovery.ts";
 import {
   type CallerOptions,
   callerSchema,
+  checkActorOptions,
   checkOptions,
   type InvokeOptions,
   invokeSchema,
@@ -62,6 +66,7 @@ import {
   searchQuerySchema,
   surfaceOptionsSchema,
 } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
 import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
@@ -116,9 +121,20 @@ export interface Quartermaster {
   skills(caller?: CallerOptions): readonly UsableSkill[];
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
+  /**
+   * Sends a message to an actor and answers how its turn ended. Rejects with `unknown_actor`, `invalid_config` and
+   * `no_model` if the actor cannot be called, and with `conflict` while another turn of the session is open.
+   */
+  callActor(name: string, message: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
+  resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  readonly sessions: Sessions;
+  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
+  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
+  readonly peers: Peers;
   /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
   /** Decides recorded calls again under the present policy, with the recorded results. Runs nothing. */
@@ -174,7 +190,7 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
 
 function exposeParts(parts: Parts): Quartermaster {
   const { registry, backend, catalog, views, discovery, prompts, ledger, router, record } = parts;
-  const { prune: _prune, close: _close, ...turns } = parts.turns;
+  const { turns, actors } = parts;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
   /** A caller whose actor can be used. Throws `unknown_actor` and `invalid_config`. */
@@ -299,6 +315,14 @@ function exposeParts(parts: Parts): Quartermaster {
       if (problems.length > 0) throw new QmError("invalid_config", problems.join("; "), { hint });
       parts.usePolicy(policy);
     },
+    async callActor(name, message, options = {}) {
+      const { caller: given, signal, onEvent } = checkActorOptions(options);
+      const caller = parseCaller({ session: parts.runtime.newId(), ...given, actor: name });
+      return actors.callActor(caller, message, omitUndefined({ signal, onEvent }));
+    },
+    resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
+    sessions: actors.sessions,
+    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),
@@ -310,8 +334,10 @@ function exposeParts(parts: Parts): Quartermaster {
       },
     },
     methods: parts.methods,
+    peers: parts.peers,
     turns: {
-      ...turns,
+      get: turns.get,
+      list: turns.list,
       begin: async (caller, memo) => turns.begin(requireCaller(caller), memo),
       async resume(token, { caller, ...options } = {}) {
         return turns.resume(token, { ...options, ...(caller && { caller: requireCaller(caller) }) });

@@ -7,13 +7,14 @@ import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { silentTracer } from "../core/tracing.ts";
-import { createAnchors } from "../distribution/anchors.ts";
+import { createAnchors, shareAnchors } from "../distribution/anchors.ts";
 import { createDistributor } from "../distribution/distributor.ts";
 import { createBudgetMeter } from "../invoke/budget-meter.ts";
 import { createCallRecorder, toCallerFields } from "../invoke/call-record.ts";
@@ -32,18 +33,27 @@ import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { createSafeTracer } from "../telemetry/safe-tracer.ts";
+import { createActorSystem } from "./actor-system.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
-import { createMethodSystem } from "./method-system.ts";
+import { createCallFinder, createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+const NO_PEERS: Peers = {
+  list: () => [],
+  card: async () => {
+    throw new QmError("not_found", "no peer is configured", { hint: "Add it to peers in quartermaster.yaml." });
+  },
+};
 
 export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
@@ -125,9 +135,10 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     call: (request) => backend.resume(request),
   });
   const skills = await openSkills();
+  const peers = await openPeers();
   const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
   const catalog = createCatalog({
-    providers: [...ours, ...(options.providers ?? [])],
+    providers: [...ours, ...(peers === undefined ? [] : [peers.provider]), ...(options.providers ?? [])],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -174,7 +185,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       return policy;
     },
     record: createCallRecorder(ledger, runtime, () => policy.version),
-    meter: createBudgetMeter(store.usage, () => policy.budgets),
+    meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
     live: infospace.live,
     learn: catalog.learn,
@@ -187,6 +198,39 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
+  const actors = createActorSystem({
+    ...base,
+    ...createCallFinder(ledger, approvals),
+    turns,
+    sessions: store.sessions,
+    approvals,
+    anchors,
+    shareTokens: (between, value) => shareAnchors(store.anchors, between, value),
+    holdSources: infospace.lineage.hold,
+    resumeSources: infospace.lineage.resume,
+    meter: pipeline.meter,
+    ledger,
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    getModel: (name) => options.models.get(name),
+    openSurface(caller, actor, around) {
+      const { callId, heldSlots: held, dialogue, trace } = around ?? {};
+      const inside = callId && held ? { inside: { callId, held, isFromModel: true }, dialogue, trace } : {};
+      const insideBackend: typeof backend = {
+        ...backend,
+        invoke: (request, signal) => backend.invoke({ ...request, ...inside }, signal),
+      };
+      return openSurface(
+        { backend: insideBackend, lists, uses, now: runtime.now },
+        caller,
+        getSurfaceChoice(actor),
+        true,
+      );
+    },
+    isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
+  });
   const prompts = createPrompts({
     settings: options.search,
     backend,
@@ -207,6 +251,23 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     const trust = await openSkillTrust();
     const services = { model: options.models.get("default"), methods: methodSystem.services };
     return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
+  }
+
+  /** Undefined: no peer is configured, and no actor has a model. */
+  async function openPeers() {
+    const { peers = {}, models } = options;
+    if (Object.keys(peers).length === 0 && models.size === 0) return undefined;
+    const { createPeerSystem } = await import("./peer-system.ts");
+    return createPeerSystem({
+      peers,
+      models,
+      hopsLimit: options.limits.hops,
+      policy: () => policy,
+      record: (caller, event) => ledger.flush(record(caller, event)),
+      runTurn: async () => {
+        throw new QmError("no_model", "actors cannot be called yet");
+      },
+    });
   }
 
   async function openSkillTrust(): Promise<SkillTrust> {
@@ -278,13 +339,14 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     registry,
     approvals,
     methods: methodSystem.methods,
+    peers: peers?.views ?? NO_PEERS,
     discovery,
     prompts,
     catalog,
     views,
     retention,
   };
-  const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
+  const sessions = { actors, lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
     ...services,
     ...sessions,
@@ -295,6 +357,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       policy = next;
       policyVersions.add(policy.version);
       approvalActions.changed();
+      peers?.provider.changed();
       recordFiltered();
       notifyListeners();
     },
@@ -307,7 +370,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       runner.close();
       gatekeeper.close();
       const workers = [worker.close, methodSystem.worker.close, retention.close, interrupted.close];
-      await closeAll([...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
+      await closeAll([actors.close, ...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
       const inUse = [infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },

@@ -52,7 +52,10 @@ const surface = z.strictObject({
     .enum(["always", "deferred"])
     .default("deferred")
     .describe("For `deferred`: whether actions without a loading mode are shown from the start (`always`)."),
-  alwaysLoadedPatterns: list(actionPattern(), "For `deferred`: actions that are always shown: names, or globs."),
+  alwaysLoadedPatterns: list(
+    actionPattern(),
+    "For `deferred`: actions that are always shown: names, globs, or `tag:<tag>`.",
+  ),
   activationScope: z
     .enum(activationScopes)
     .default("run")

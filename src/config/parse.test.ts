@@ -210,6 +210,18 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["worlds: { mine__craft: {} }", 'worlds.mine__craft: "mine__craft" is not allowed; expected lower-case letters'],
   ["worlds: { mine: { skill: [] } }", "worlds.mine.skill: unknown key; did you mean skills?"],
   ["worlds: { mine: { actions: mine__* } }", "worlds.mine.actions: "],
+  [
+    "models: { fast: { provider: anthropic, model: m } }\nactors: { bob: { tools: [], model: fsat } }",
+    ':2:36 actors.bob.model: "fsat" is not allowed; no model is called that; did you mean fast?',
+  ],
+  [
+    "models: { a: { provider: anthropic, model: m } }\nactors: { bob: { tools: [], model: a, budgets: { turn: { cost: 1 } } } }",
+    "models.a.price: missing; actors.bob.budgets.turn.cost needs it",
+  ],
+  [
+    "models: { default: { provider: anthropic, model: m } }\nactors: { bob: { tools: [], budgets: { tenant: { cost: 1 } } } }",
+    "models.default.price: missing; actors.bob.budgets.tenant.cost needs it",
+  ],
   ["surface: { kind: lazy }", 'surface.kind: "lazy" is not allowed; expected universal, deferred, flat, auto'],
   [
     "surface: { kind: deferred }\nsearch: { enabled: false }",

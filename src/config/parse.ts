@@ -18,7 +18,7 @@ import { describeMissing, type Environment, listVariables, SECRET_PREFIX } from 
 import { type Config, configSchema } from "./schema.ts";
 
 export interface ParseConfigOptions {
-  /** Checks references now. Absent, and always for secrets, models, servers, gateway, approvals: where they are used. */
+  /** Checks references now. Absent, and always for secrets, models, servers, peers and tokens: where they are used. */
   readonly env?: Environment;
   /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are not checked. */
   readonly compileExpression?: (text: string) => unknown;
@@ -103,8 +103,16 @@ const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isRecor
 const toRecords = (value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] =>
   Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
 
-// An unset secret cannot leak, and a model, server, client or person without a key stops only that one, not the policy.
-const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "models", "servers", "gateway", "approvals"]);
+// An unset secret cannot leak, and a model, server, peer, client or person without a key stops only that one, not the policy.
+const NEEDED_LATER: ReadonlySet<unknown> = new Set([
+  "secrets",
+  "models",
+  "servers",
+  "peers",
+  "gateway",
+  "a2a",
+  "approvals",
+]);
 type FoundReference = { readonly at: KeyPath; readonly variable: string };
 
 function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] {

@@ -1,4 +1,5 @@
 import type { Action } from "./action.ts";
+import { didYouMean } from "./nearest.ts";
 
 /** Whether `text` matches a glob of `*` and `?`. They match separators, too: `github.*` is everything below it. */
 export function matchesGlob(pattern: string, text: string): boolean {
@@ -26,6 +27,7 @@ export const isGlob = (pattern: string): boolean => /[*?]/.test(pattern);
 export type PatternSet = ReturnType<typeof createPatternSet>;
 
 type NamedAction = Pick<Action, "name" | "category" | "entry">;
+type TaggedAction = NamedAction & Pick<Action, "tags">;
 
 const TAG_PREFIX = "tag:";
 
@@ -39,13 +41,12 @@ export function createPatternSet(patterns: readonly string[]) {
   const globs: readonly string[] = names.filter(isGlob);
   const findNamed = (action: NamedAction) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
+    patterns,
     exact,
-    globs,
-    tags,
     /** Whether the action is listed by name, not only matched by a glob. */
     listsByName: (action: NamedAction): boolean => exact.size > 0 && findNamed(action) !== undefined,
     /** The matching pattern: names before tags, tags before globs. */
-    findMatch(action: NamedAction & Pick<Action, "tags">): string | undefined {
+    findMatch(action: TaggedAction): string | undefined {
       const named = exact.size === 0 ? undefined : findNamed(action);
       if (named !== undefined) return named;
       const tag = tags.find((each) => action.tags.includes(each));
@@ -54,6 +55,21 @@ export function createPatternSet(patterns: readonly string[]) {
       return globs.find((glob) => listSpellings(action).some((spelling) => matchesGlob(glob, spelling)));
     },
   };
+}
+
+/** The patterns that fit none of the actions. `near`: the name or tag that may be meant, or nothing. */
+export function findIdlePatterns(patterns: readonly string[], actions: readonly TaggedAction[]) {
+  return patterns
+    .filter((pattern) => {
+      const { findMatch } = createPatternSet([pattern]);
+      return !actions.some((action) => findMatch(action) !== undefined);
+    })
+    .map((pattern) => {
+      const known = pattern.startsWith(TAG_PREFIX)
+        ? actions.flatMap(({ tags }) => tags.map((tag) => TAG_PREFIX + tag))
+        : actions.flatMap(listSpellings);
+      return { pattern, near: didYouMean(pattern, new Set(known)) };
+    });
 }
 
 export const listSpellings = (action: NamedAction): readonly string[] =>

@@ -134,6 +134,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
     } catch (thrown) {
       outcome = createFailedOutcome(ending(), thrown);
     }
+    if (progress.isRepaired) outcome = { ...outcome, isRepaired: true };
     await finishCall(outcome, record, progress, call.permit === undefined);
   } catch (thrown) {
     progress.permit?.leave();
@@ -146,6 +147,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
 interface CallProgress {
   action?: Action;
   result?: CheckedResult;
+  isRepaired?: true;
   permit: ExecutionPermit | undefined;
   began: boolean;
   /** Another process ran this call while it waited here, and writes its end. */
@@ -184,6 +186,7 @@ async function attempt(
   const { action, how } = resolveAction(view, call.name);
   progress.action = action;
   record.resolved(action, how);
+  if (how === "respelled") progress.isRepaired = true;
   // A stored result comes from the action that made it, not from the handle that loads it.
   if (action.madeFrom === undefined) lineage.add([action.name]);
 
@@ -193,6 +196,7 @@ async function attempt(
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
   record.repaired(action, prepared);
+  if (prepared.repairs.length > 0 && !prepared.isNormalized) progress.isRepaired = true;
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   if (action.refresh !== undefined) await action.refresh();
@@ -225,7 +229,7 @@ async function attempt(
       const { approval, unfit } = obtained;
       // People alone see a preview of values that the model has tokens for, or of texts that no person has accepted.
       const isForPeople = hasTokens || action.isAccepted !== undefined;
-      const facts = omitUndefined({ preview: isForPeople ? undefined : preview, unfit });
+      const facts = omitUndefined({ preview: isForPeople ? undefined : preview?.text, unfit });
       const waits = { reason: approval.reason, approval: { ...toWaitingApproval(approval), ...facts } };
       return (ending) => createWaitingOutcome(ending, action.name, waits);
     }
@@ -301,6 +305,7 @@ function createRunContext(
       progress.afterEnd = work;
     },
     held: inside?.held,
+    heldSlots: held,
     async begin() {
       if (!progress.began) await progress.permit?.begin();
       progress.began = true;
@@ -337,10 +342,11 @@ async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: r
 }
 
 function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContext, "approvalDecision"> {
-  const { id: approvalId, answer, preview } = permit?.approval ?? {};
-  if (approvalId === undefined || answer === undefined) return {};
+  const { id: approvalId, answer, preview, files } = permit?.approval ?? {};
+  if (permit === undefined || approvalId === undefined || answer === undefined) return {};
   const { by, via, at, reason } = answer;
-  return { approvalDecision: omitUndefined({ approvalId, by, via, at, reason, preview }) };
+  const facts = omitUndefined({ approvalId, by, via, at, reason, preview, files });
+  return { approvalDecision: { ...facts, readFile: permit.readFile } };
 }
 
 /** An approval is for one exact call under one policy. */

@@ -211,6 +211,31 @@ export const migrations: readonly Migration[] = [
       sql`create index method_runs_by_key on method_runs (key)`,
     ],
   },
+  {
+    name: "sessions of actors",
+    statements: () => [
+      sql`alter table turns add column expires_at text`,
+      sql`create table sessions (
+        id text primary key, tenant text not null, user_id text not null, session text not null, actor text not null,
+        title text not null, created_at text not null, changed_at text not null, message_count bigint not null,
+        open_turn text, turn_key text, result text, summary text, summary_until bigint not null,
+        unique (tenant, user_id, session, actor))`,
+      sql`create index sessions_by_change on sessions (changed_at)`,
+      // A shortened message is what a model gets; the message itself stays for people.
+      sql`create table session_messages (
+        session_id text not null, seq bigint not null, turn text not null, message text not null, shortened text,
+        primary key (session_id, seq))`,
+    ],
+  },
+  {
+    name: "files that approvers see",
+    statements: ({ bytes }) => [
+      sql`alter table approvals add column files text`,
+      sql`create table file_contents (digest text primary key, content ${bytes} not null)`,
+      sql`create table content_use (owner text not null, digest text not null, primary key (owner, digest))`,
+      sql`create index content_use_by_digest on content_use (digest)`,
+    ],
+  },
 ];
 
 /** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */

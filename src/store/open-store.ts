@@ -9,6 +9,7 @@ import { createSqlMethodRunStore } from "./method-runs.ts";
 import { migrate } from "./migrations.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
+import { createSqlSessionStore } from "./sessions.ts";
 import { createSqlSkillPinStore } from "./skill-pins.ts";
 import type { SqlDriver } from "./sql.ts";
 import { createSqlTurnStore } from "./suspended-turns.ts";
@@ -49,6 +50,7 @@ export async function openStore(db: SqlDriver, now: () => Date, self?: CallProce
     anchors: createSqlAnchorStore(db, now),
     infospace: createSqlInfospaceStore(db, now),
     turns: createSqlTurnStore(db),
+    sessions: createSqlSessionStore(db),
     skillPins: createSqlSkillPinStore(db),
     methodRuns: createSqlMethodRunStore(db),
     close: db.close,

@@ -59,9 +59,9 @@ function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
   return {
     kind: "flat",
     tools: toNativeTools(view, view.actions()),
-    async call(tool, args, signal, dialogue, trace) {
+    async call(tool, args, signal, options) {
       const name = names.fromWire(tool) ?? tool;
-      return toSurfaceAnswer(await backend.invoke({ name, args, caller, via: "flat", dialogue, trace }, signal));
+      return toSurfaceAnswer(await backend.invoke({ name, args, caller, via: "flat", ...options }, signal));
     },
   };
 }

@@ -7,8 +7,13 @@ import type { ServerView } from "../mcp/provider/mcp-servers.ts";
 /** The file actions that `providers.file.read_only` leaves out. */
 const writingActions = ["file__delete", "file__edit", "file__write"];
 
+/** Their tags that no other action may have. */
+const writingTags = ["tag:write", "tag:destructive"];
+
 /** Whether a pattern may fit tools of the unasked servers, or file actions that are switched off. */
 export function mayFitUnlisted(pattern: string, unasked: readonly string[], { providers }: Config): boolean {
+  if (pattern.startsWith("tag:"))
+    return unasked.length > 0 || (providers.file.readOnly && writingTags.includes(pattern));
   if (mayFitServers(pattern, unasked)) return true;
   return providers.file.readOnly && writingActions.some((name) => matchesGlob(pattern, name));
 }

@@ -19,7 +19,14 @@ import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
-import { createModels, resolveIndexPath, toPolicyOptions, toSearchSettings, toServerSpecs } from "./config-mapping.ts";
+import {
+  createModels,
+  resolveIndexPath,
+  toPeerOptions,
+  toPolicyOptions,
+  toSearchSettings,
+  toServerSpecs,
+} from "./config-mapping.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -105,7 +112,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const listNames = () => quartermaster.inventory().map(({ name }) => name);
     const warnings = [...quartermaster.policyWarnings(mayFit), ...findUnknownSeeds(config, listNames, mayFit)];
     const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
-    const unused = findUnusedModels(config.models);
+    const unused = findUnusedModels(config);
     for (const problem of [...problems, ...warnings, ...unused]) onProblem(problem);
     recordLoaded();
   }
@@ -162,6 +169,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const { valueChars, ...limits } = config.limits;
     const common = {
       policy,
+      models,
       limits,
       valueLimit: valueChars,
       surface: config.surface,
@@ -184,7 +192,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
         roots: listSkillRoots(loaded, filling),
         pins: purpose === "looking" ? opened?.skillPins : undefined,
       }),
-      models,
+      peers: toPeerOptions(config, fill),
       store: purpose === "looking" ? ":memory:" : storePath,
       approvals: { worker: watch && purpose === "calls" },
       search: toSearchSettings(loaded, filling, vectors),
@@ -280,15 +288,22 @@ const restartSections: readonly (keyof Config)[] = [
   "skills",
   "models",
   "mcp",
+  "peers",
   "gateway",
+  "a2a",
   "telemetry",
 ];
 
-/** Skills ask no other model, so without it they stay unavailable. */
-export function findUnusedModels(models: Config["models"]): readonly string[] {
-  const [first] = Object.keys(models);
-  if (first === undefined || Object.hasOwn(models, "default")) return [];
-  return [`models has no entry named default, so skills have no model: rename models.${first} to models.default`];
+/** Skills, and actors that name none, ask `default`. So without it, they have no model. */
+export function findUnusedModels({ models, actors }: Pick<Config, "models" | "actors">): readonly string[] {
+  if (Object.hasOwn(models, "default")) return [];
+  const named = new Set(Object.values(actors).map(({ model }) => model));
+  return Object.keys(models)
+    .filter((name) => !named.has(name))
+    .map(
+      (name) =>
+        `models.${name} is not used: rename it to models.default, which skills and actors ask, or set actors.<name>.model: ${name}`,
+    );
 }
 
 const listChangedWorldSkills = (before: Config["worlds"], after: Config["worlds"]): readonly string[] =>

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import type { Config } from "../../config/schema.ts";
 import { formatCount } from "../../core/display-text.ts";
-import { matchesGlob } from "../../core/name-patterns.ts";
+import { findIdlePatterns, matchesGlob } from "../../core/name-patterns.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { listUnaskedServers, mayFitUnlisted } from "../../workspace/unlisted-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -25,11 +25,9 @@ export function checkPatterns({ quartermaster, config, servers }: Workspace): re
   const unasked = listUnaskedServers(servers.list(), config);
   const mayFit = (pattern: string) => mayFitUnlisted(pattern, unasked, config);
   const actions = quartermaster.inventory();
-  const names = actions.flatMap(({ name, category }) =>
-    category === "tool" ? [name, name.slice("tool__".length)] : [name],
-  );
-  const actionPatterns = findIdle(listActionPatterns(config), names, "action").filter(
-    ({ pattern }) => !mayFit(pattern),
+  const named = actions.map((action) => ({ ...action, entry: action.name.slice(`${action.category}__`.length) }));
+  const actionPatterns = listActionPatterns(config).flatMap(([place, pattern]) =>
+    findIdlePatterns(mayFit(pattern) ? [] : [pattern], named).map((idle) => ({ place, what: "action", ...idle })),
   );
   const tags = new Set(actions.flatMap((action) => action.tags));
   const missingTags = config.policy.requireTags.filter((tag) => !tags.has(tag) && unasked.length === 0);

@@ -99,7 +99,8 @@ export function createProfileService(
       }
       if (!hasSurface(profile)) throw createUnknownNameError("tool", name);
       const surface = await surfaces.get(caller);
-      const answer = await surface.call(name, args, options.signal, options.dialogue, options.trace);
+      const { signal, dialogue, trace } = options;
+      const answer = await surface.call(name, args, signal, { dialogue, trace });
       const problem = answer.data;
       const isUnknown = !answer.ok && isRecord(problem) && problem.code === "unknown_action";
       // An unknown tool is the client's mistake. A wrong action name in the arguments is the model's.

@@ -54,9 +54,9 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
         view === undefined ? getWrappers([]) : getWrappers(view.categories(), backend.live.categories(caller));
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
-    async call(tool, args, signal, dialogue, trace) {
+    async call(tool, args, signal, options) {
       const run = async (name: string, args: unknown): Promise<SurfaceAnswer> => {
-        const outcome = await backend.invoke({ name, args, caller, via: "universal", dialogue, trace }, signal);
+        const outcome = await backend.invoke({ name, args, caller, via: "universal", ...options }, signal);
         if (outcome.status === "done") shortcuts?.recordUse(outcome.action);
         return toSurfaceAnswer(outcome);
       };
