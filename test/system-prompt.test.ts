@@ -152,6 +152,19 @@ describe("the action categories", () => {
     expect((await qm.prompt()).text).toMatch(/^- bell$/m);
   });
 
+  test("cost the same for any number of actions", async () => {
+    const measure = async (amount: number) => {
+      const pages = Array.from({ length: amount }, (_, at) =>
+        defineAction("page", { entry: `p${at}`, description: `Page ${at}.`, effect: "read", input, run: () => at }),
+      );
+      const qm = await world();
+      qm.catalog.provide({ category: "page", capability: "Turn pages.", list: () => pages });
+      return [(await qm.prompt()).text, (await qm.surface()).tools];
+    };
+
+    expect(await measure(200)).toEqual(await measure(20));
+  });
+
   test("are left out where every action is a tool", async () => {
     const qm = await world({ surface: { kind: "flat" } });
 
