@@ -9,6 +9,7 @@ import {
   defineAction,
   defineResource,
   fileProvider,
+  openWorkspace,
   type PolicyOptions,
   type Provider,
   type Quartermaster,
@@ -140,6 +141,20 @@ describe("the action categories", () => {
     expect(forReader).toMatch(/^- file: .* Your actions here change nothing\.$/m);
   });
 
+  test("of the product each say what they are for", async () => {
+    const folder = await createFolder();
+    const config = { peers: { helper: { url: "http://127.0.0.1:9" } }, providers: { file: { read_only: false } } };
+    await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify(config));
+    const workspace = await openWorkspace({ cwd: folder, env: {} });
+    onTestFinished(workspace.close);
+    const text = sectionOf(await workspace.quartermaster.prompt(), "Action categories");
+
+    const bullets = text.split("\n").filter((line) => line.startsWith("- "));
+    expect(bullets.filter((line) => !/^- [\w.]+: \w.{15,}\.$/.test(line))).toEqual([]);
+    expect(text).toMatch(/^- agent\.peer: Delegate/m);
+    expect(text).toMatch(/^- skill: Run /m);
+  });
+
   test("keep a capability on one line, whatever it holds", async () => {
     const qm = await world();
     const bell = defineAction("bell", { entry: "ring", description: "Ring.", effect: "write", input, run: () => 1 });
@@ -150,19 +165,6 @@ describe("the action categories", () => {
     expect(prompt.text.length).toBeLessThan(3000);
     qm.catalog.provide({ ...provide("", bell), capability: undefined as never });
     expect((await qm.prompt()).text).toMatch(/^- bell$/m);
-  });
-
-  test("cost the same for any number of actions", async () => {
-    const measure = async (amount: number) => {
-      const pages = Array.from({ length: amount }, (_, at) =>
-        defineAction("page", { entry: `p${at}`, description: `Page ${at}.`, effect: "read", input, run: () => at }),
-      );
-      const qm = await world();
-      qm.catalog.provide({ category: "page", capability: "Turn pages.", list: () => pages });
-      return [(await qm.prompt()).text, (await qm.surface()).tools];
-    };
-
-    expect(await measure(200)).toEqual(await measure(20));
   });
 
   test("are left out where every action is a tool", async () => {
@@ -294,6 +296,26 @@ describe("the prefix", () => {
     expect(read.text).toContain("note__");
     expect([second.prefix, other.prefix, restarted.prefix]).toEqual([prefix, prefix, prefix]);
     expect(prefix).not.toMatch(/\d/);
+  });
+
+  test("costs the same for 20 and for 200 actions", async () => {
+    const qm = await world();
+    const register = (from: number, to: number) => {
+      for (let at = from; at < to; at++)
+        qm.register({
+          name: `task_${at}`,
+          description: `Do the task ${at}.`,
+          effect: "write",
+          scope: "generalist",
+          inputSchema: input,
+          handler: () => at,
+        });
+    };
+    register(0, 20);
+    const { prefix } = await qm.prompt();
+    register(20, 200);
+
+    expect((await qm.prompt()).prefix).toBe(prefix);
   });
 
   test("changes with categories, policy and instructions", async () => {
