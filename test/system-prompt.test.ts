@@ -13,7 +13,7 @@ import {
   type Provider,
   type Quartermaster,
   type QuartermasterOptions,
-  type RouterPrompt,
+  type SystemPrompt,
 } from "../src/index.ts";
 
 const input = { type: "object", properties: { query: { type: "string" } } } as const;
@@ -78,11 +78,11 @@ async function world(options: QuartermasterOptions = {}, folder?: string): Promi
 }
 
 const kinds = ["universal", "deferred", "flat", "auto"] as const;
-const sectionOf = ({ sections }: RouterPrompt, title: string) =>
+const sectionOf = ({ sections }: SystemPrompt, title: string) =>
   sections.find((section) => section.title === title)?.text ?? "";
-const bulletsOf = (prompt: RouterPrompt) =>
+const bulletsOf = (prompt: SystemPrompt) =>
   [...sectionOf(prompt, "Action categories").matchAll(/^- ([\w.]+)/gm)].map(([, name]) => name);
-const titlesOf = ({ sections }: RouterPrompt) => sections.map(({ title }) => title);
+const titlesOf = ({ sections }: SystemPrompt) => sections.map(({ title }) => title);
 const count = (text: string, part: RegExp) => [...text.matchAll(new RegExp(part, "g"))].length;
 
 const LIST_FIRST = /Your first tool call MUST be \w+, before reading, writing, editing or running anything\./;
