@@ -1,3 +1,4 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
 import type { Sessions } from "../actor/session-service.ts";
@@ -87,6 +88,12 @@ export interface UsableSkill
   extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
     Pick<Action, "world"> {}
 
+/** An action that other agents may call. */
+export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
+  /** The arguments on one line: `(path: string, limit?: integer)`. */
+  readonly signature: string;
+}
+
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
  * `unknown_actor` for an actor that is not configured, and `invalid_config` for one that lists an unknown action.
@@ -119,6 +126,10 @@ export interface Quartermaster {
   categories(caller?: CallerOptions): readonly string[];
   /** The actions with files that the caller may read now without approval, for MCP's skills. Sorted by name. */
   skills(caller?: CallerOptions): readonly UsableSkill[];
+  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
+  exposedActions(caller?: CallerOptions): readonly ExposedAction[];
+  /** Tasks that other agents gave us, for an endpoint that serves them. */
+  openPeerTasks(): Promise<PeerTasks>;
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   /**
@@ -273,6 +284,22 @@ function exposeParts(parts: Parts): Quartermaster {
           return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
         });
     },
+    exposedActions: (caller) =>
+      getView(caller)
+        .actions()
+        .filter(({ peerExposed }) => peerExposed)
+        .map((action) => {
+          const { name, description, tags, examples, localActor } = action;
+          return {
+            name,
+            description,
+            tags,
+            examples,
+            signature: formatSignature(action),
+            ...omitUndefined({ localActor }),
+          };
+        }),
+    openPeerTasks: parts.openPeerTasks,
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);

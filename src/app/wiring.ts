@@ -1,3 +1,4 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
 import { createActivationLists, createLocalActivationList } from "../activation/activation-store.ts";
 import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
@@ -5,11 +6,12 @@ import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import type { JsonSchema } from "../core/action.ts";
+import { hasSideEffects, type JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
+import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
@@ -47,6 +49,10 @@ import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+function ignoreQmError(thrown: unknown): void {
+  if (!(thrown instanceof QmError)) throw thrown;
+}
 
 const NO_PEERS: Peers = {
   list: () => [],
@@ -93,7 +99,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
-    prune: (before) => Promise.all([turns.prune(before), store.methodRuns.prune(before)]),
+    prune: (before) => Promise.all([turns, store.methodRuns, store.peerTasks].map((each) => each.prune(before))),
     resume(permit) {
       const { callId, action, args, caller, via, method } = permit.approval;
       const call = { id: callId, name: action, args, caller, via, permit, method };
@@ -181,6 +187,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const running = { ...shared, getView, runner, distributor, redact, onProblem, getHintWords };
   const pipeline: InvokePipeline = {
     ...running,
+    hopsLimit: options.limits.hops,
     get policy() {
       return policy;
     },
@@ -286,6 +293,32 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     });
   }
 
+  async function openPeerTasks(): Promise<PeerTasks> {
+    const { createPeerTasks } = await import("../a2a/task-service.ts");
+    return createPeerTasks({
+      ...base,
+      store: store.peerTasks,
+      self: systemProcess,
+      invoke({ action: name, args, caller }, signal, dialogue) {
+        return backend.invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal);
+      },
+      canRepeat(name) {
+        const action = catalog.snapshot().get(name);
+        if (action === undefined) return false;
+        // The turn of an actor is stored step by step, and continues.
+        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
+      },
+      waitForApproval: (id, signal) => approvals.look(id, { signal }),
+      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      async withdraw(id) {
+        const approval = await store.approvals.get(id);
+        // One that was answered or has expired meanwhile needs no withdrawal.
+        if (approval !== undefined)
+          await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch(ignoreQmError);
+      },
+    });
+  }
+
   /** Replay has views of its own: under another policy it would clear those of the policy in force. */
   async function openReplay(): Promise<Replay> {
     const { createReplay } = await import("../replay/replay.ts");
@@ -362,6 +395,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       notifyListeners();
     },
     openSkillTrust,
+    openPeerTasks,
     openReplay: () => {
       replay ??= openReplay();
       return replay;

@@ -12,6 +12,7 @@ import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
+import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
@@ -76,6 +77,8 @@ export interface Workspace {
   readonly models: Readonly<Record<string, Model>>;
   /** Fills the references in a configured text. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
+  /** The values that are shown nowhere. */
+  readonly listSecrets: () => Iterable<KnownSecret>;
   readonly tracer: Tracer;
   close(): Promise<void>;
 }
@@ -146,6 +149,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     secrets,
     tracer,
     fill,
+    listSecrets: () => listSecrets(loaded.config),
     async close() {
       stopWatching();
       clearInterval(refreshing);
