@@ -1,7 +1,8 @@
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { formatProblemJson, type WaitingOutcome } from "../core/outcome.ts";
-import type { AnswerPart } from "./envelope.ts";
+import type { SurfaceAnswer } from "../surface/surface.ts";
+import type { AnswerPart, CallEndedEvent } from "./envelope.ts";
 import { isRespond, type ModelResponse, readResponse } from "./respond.ts";
 import type { LoopEnd, TurnLoopParts } from "./turn-loop.ts";
 import type { OpenCall } from "./turn-progress.ts";
@@ -23,12 +24,19 @@ export interface AnsweredCalls {
 }
 
 /** Makes the calls of an answer that have no result, all at once, and then carries out its `respond`. */
-export async function answerCalls(parts: TurnLoopParts, given: readonly OpenCall[]): Promise<AnsweredCalls> {
+export async function answerCalls(
+  parts: TurnLoopParts,
+  given: readonly OpenCall[],
+  saveResult: (call: OpenCall) => Promise<void>,
+): Promise<AnsweredCalls> {
   const others = given.filter((call) => !isRespond(call));
   const open = await Promise.all(
-    given.map((call) => {
+    given.map(async (call) => {
       if (call.text !== undefined || isRespond(call)) return call;
-      return others.indexOf(call) < CALL_LIMIT ? makeCall(parts, call) : refuseCall(call);
+      if (others.indexOf(call) >= CALL_LIMIT) return refuseCall(call);
+      const made = await makeCall(parts, call);
+      await saveResult(made);
+      return made;
     }),
   );
   const made = open.filter((call) => !isRespond(call));
@@ -98,8 +106,9 @@ const refuseCall = (call: OpenCall): OpenCall => ({
 async function makeCall({ turn, surface, signal, emit }: TurnLoopParts, call: OpenCall): Promise<OpenCall> {
   const { id, name, args, callId } = call;
   emit({ type: "call-started", id, tool: name, args });
-  const { ok, text, data, outcome } = await surface.call(name, args, signal, { id: callId });
-  emit({ type: "call-ended", id, tool: name, ok, text });
+  const answer = await surface.call(name, args, signal, { id: callId });
+  const { ok, text, data, outcome } = answer;
+  emit({ type: "call-ended", id, tool: name, ok, text, ...describeProblem(answer) });
   if (outcome !== undefined) turn.noted(callId, outcome);
   if (outcome?.status === "waiting") {
     const { id: approvalId, inner } = outcome.approval;
@@ -109,6 +118,13 @@ async function makeCall({ turn, surface, signal, emit }: TurnLoopParts, call: Op
   const isFormError = !ok && isRecord(data) && FORM_ERRORS.includes(data.code);
   const isMalformed = isFormError || outcome?.isRepaired === true;
   return { ...call, text, ok, ...(isMalformed ? { isMalformed } : {}) };
+}
+
+function describeProblem({ ok, data, text, outcome }: SurfaceAnswer): Pick<CallEndedEvent, "problem"> {
+  if (outcome?.status === "waiting") return { problem: { status: "waiting", reason: outcome.reason } };
+  if (ok) return {};
+  const reason = isRecord(data) && typeof data.error === "string" ? data.error : text;
+  return { problem: { status: outcome?.status === "refused" ? "refused" : "failed", reason } };
 }
 
 /** The arguments for repeating a call whose inner call waits. */

@@ -1,4 +1,6 @@
-import { type ActorServices, createActorRuntime } from "../actor/actor-runtime.ts";
+import { createActorRuntime } from "../actor/actor-runtime.ts";
+import type { ActorServices } from "../actor/actor-services.ts";
+import { createDelegation } from "../actor/delegated-turn.ts";
 import { createSessionService } from "../actor/session-service.ts";
 import type { NewEvent } from "../core/events.ts";
 import { createCallModel } from "../invoke/call-model.ts";
@@ -28,6 +30,7 @@ export function createActorSystem(
     record: (caller, event) => ledger.flush(write(caller, event)),
   };
   const actors = createActorRuntime(services);
-  const { callActor, resumeActor } = actors;
-  return { callActor, resumeActor, sessions: createSessionService(services) };
+  const { callActor, resumeActor, close } = actors;
+  const runDelegatedTurn = createDelegation(services, actors);
+  return { callActor, resumeActor, runDelegatedTurn, sessions: createSessionService(services, actors), close };
 }

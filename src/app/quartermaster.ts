@@ -1,4 +1,5 @@
 import type { PeerTasks } from "../a2a/task-service.ts";
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
 import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
@@ -31,9 +32,9 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
-import type { RouterPrompt } from "../surface/router-prompt.ts";
 import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
+import type { SystemPrompt } from "../surface/system-prompt.ts";
 import {
   type ActionDescription,
   type ActionList,
@@ -115,7 +116,7 @@ export interface Quartermaster {
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
   /** The system prompt for a caller's model: how to use its tools, then what changes from turn to turn. */
-  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<RouterPrompt>;
+  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<SystemPrompt>;
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
@@ -139,6 +140,8 @@ export interface Quartermaster {
   /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
   resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   readonly sessions: Sessions;
+  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
+  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
@@ -346,6 +349,7 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
     sessions: actors.sessions,
+    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),

@@ -16,7 +16,7 @@ import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { silentTracer } from "../core/tracing.ts";
-import { createAnchors } from "../distribution/anchors.ts";
+import { createAnchors, shareAnchors } from "../distribution/anchors.ts";
 import { createDistributor } from "../distribution/distributor.ts";
 import { createBudgetMeter } from "../invoke/budget-meter.ts";
 import { createCallRecorder, toCallerFields } from "../invoke/call-record.ts";
@@ -210,7 +210,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     ...createCallFinder(ledger, approvals),
     turns,
     sessions: store.sessions,
+    approvals,
     anchors,
+    shareTokens: (between, value) => shareAnchors(store.anchors, between, value),
+    holdSources: infospace.lineage.hold,
+    resumeSources: infospace.lineage.resume,
     meter: pipeline.meter,
     ledger,
     getActor(caller) {
@@ -218,8 +222,20 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       return requireActor(policy, caller.actor);
     },
     getModel: (name) => options.models.get(name),
-    openSurface: (caller, actor) =>
-      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+    openSurface(caller, actor, around) {
+      const { callId, heldSlots: held, dialogue, trace } = around ?? {};
+      const inside = callId && held ? { inside: { callId, held, isFromModel: true }, dialogue, trace } : {};
+      const insideBackend: typeof backend = {
+        ...backend,
+        invoke: (request, signal) => backend.invoke({ ...request, ...inside }, signal),
+      };
+      return openSurface(
+        { backend: insideBackend, lists, uses, now: runtime.now },
+        caller,
+        getSurfaceChoice(actor),
+        true,
+      );
+    },
     isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
   });
   const prompts = createPrompts({
@@ -388,7 +404,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       runner.close();
       gatekeeper.close();
       const workers = [worker.close, methodSystem.worker.close, retention.close, interrupted.close];
-      await closeAll([...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
+      await closeAll([actors.close, ...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
       const inUse = [infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },

@@ -19,6 +19,9 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["describe", async () => (await import("./commands/describe.ts")).addDescribeCommand],
   ["invoke", async () => (await import("./commands/invoke.ts")).addInvokeCommand],
   ["explain", async () => (await import("./commands/describe.ts")).addExplainCommand],
+  ["chat", async () => (await import("./commands/chat.ts")).addChatCommand],
+  ["run", async () => (await import("./commands/run.ts")).addRunCommand],
+  ["sessions", async () => (await import("./commands/sessions.ts")).addSessionsCommand],
   ["approvals", async () => (await import("./commands/approvals.ts")).addApprovalsCommand],
   ["events", async () => (await import("./commands/events.ts")).addEventsCommand],
   ["replay", async () => (await import("./commands/replay.ts")).addReplayCommand],
@@ -115,8 +118,9 @@ function createProgram({ stdout, stderr }: Io): Command {
 
 const EXIT_CODES_HELP = `
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,
-            4 unknown action or category, 130 interrupted; preflight also:
-            10 needs approval, 11 needs a login, 12 withheld, 13 unreachable.
+            4 unknown action or category, 130 interrupted; preflight, run, chat:
+            10 needs approval, 11 needs a login, 12 withheld, 13 unreachable,
+            14 needs an answer.
 
 New here? Run \`qm tour\`.`;
 

@@ -48,6 +48,12 @@ export function parseListQuery(query: URLSearchParams): ApprovalQuery & { readon
   return omitUndefined({ limit, state, session, user, action, after });
 }
 
+/** Which portion of a call's files is wanted. */
+export function parseFilesQuery(query: URLSearchParams): { readonly after?: string } {
+  requireKnownParameters(query, ["after"]);
+  return omitUndefined({ after: query.get("after") ?? undefined });
+}
+
 /** Whether the secrets of a call are to be shown. */
 export function isReveal(query: URLSearchParams): boolean {
   requireKnownParameters(query, ["reveal"]);

@@ -233,7 +233,7 @@ async function attempt(
       const { approval, unfit } = obtained;
       // People alone see a preview of values that the model has tokens for, or of texts that no person has accepted.
       const isForPeople = hasTokens || action.isAccepted !== undefined;
-      const facts = omitUndefined({ preview: isForPeople ? undefined : preview, unfit });
+      const facts = omitUndefined({ preview: isForPeople ? undefined : preview?.text, unfit });
       const waits = { reason: approval.reason, approval: { ...toWaitingApproval(approval), ...facts } };
       return (ending) => createWaitingOutcome(ending, action.name, waits);
     }
@@ -310,6 +310,7 @@ function createRunContext(
       progress.afterEnd = work;
     },
     held: inside?.held,
+    heldSlots: held,
     async begin() {
       if (!progress.began) await progress.permit?.begin();
       progress.began = true;
@@ -346,10 +347,11 @@ async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: r
 }
 
 function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContext, "approvalDecision"> {
-  const { id: approvalId, answer, preview } = permit?.approval ?? {};
-  if (approvalId === undefined || answer === undefined) return {};
+  const { id: approvalId, answer, preview, files } = permit?.approval ?? {};
+  if (permit === undefined || approvalId === undefined || answer === undefined) return {};
   const { by, via, at, reason } = answer;
-  return { approvalDecision: omitUndefined({ approvalId, by, via, at, reason, preview }) };
+  const facts = omitUndefined({ approvalId, by, via, at, reason, preview, files });
+  return { approvalDecision: { ...facts, readFile: permit.readFile } };
 }
 
 /** An approval is for one exact call under one policy. */

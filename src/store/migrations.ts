@@ -228,6 +228,15 @@ export const migrations: readonly Migration[] = [
     ],
   },
   {
+    name: "files that approvers see",
+    statements: ({ bytes }) => [
+      sql`alter table approvals add column files text`,
+      sql`create table file_contents (digest text primary key, content ${bytes} not null)`,
+      sql`create table content_use (owner text not null, digest text not null, primary key (owner, digest))`,
+      sql`create index content_use_by_digest on content_use (digest)`,
+    ],
+  },
+  {
     name: "tasks of peers",
     statements: () => [
       sql`create table peer_tasks (

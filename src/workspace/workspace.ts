@@ -12,6 +12,7 @@ import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
+import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
@@ -35,7 +36,7 @@ import {
   openSecretsFile,
 } from "./secrets.ts";
 import { getSecretsPath, listStatePaths } from "./state-paths.ts";
-import { explainActorProblems, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
+import { explainActorProblems, findUnknownSeeds, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
 
 /**
  * - `calls`: everything, recorded in the configured store
@@ -76,6 +77,8 @@ export interface Workspace {
   readonly models: Readonly<Record<string, Model>>;
   /** Fills the references in a configured text. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
+  /** The values that are shown nowhere. */
+  readonly listSecrets: () => Iterable<KnownSecret>;
   readonly tracer: Tracer;
   close(): Promise<void>;
 }
@@ -108,7 +111,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   if (purpose !== "ledger") {
     const { config } = loaded;
     const unasked = listUnaskedServers(servers?.list() ?? [], config);
-    const warnings = quartermaster.policyWarnings((pattern) => mayFitUnlisted(pattern, unasked, config));
+    const mayFit = (pattern: string) => mayFitUnlisted(pattern, unasked, config);
+    const listNames = () => quartermaster.inventory().map(({ name }) => name);
+    const warnings = [...quartermaster.policyWarnings(mayFit), ...findUnknownSeeds(config, listNames, mayFit)];
     const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
     const unused = findUnusedModels(config);
     for (const problem of [...problems, ...warnings, ...unused]) onProblem(problem);
@@ -144,6 +149,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     secrets,
     tracer,
     fill,
+    listSecrets: () => listSecrets(loaded.config),
     async close() {
       stopWatching();
       clearInterval(refreshing);

@@ -1,0 +1,89 @@
+import type { Command } from "commander";
+import type { ActorEnvelope, CallActorOptions } from "../../actor/envelope.ts";
+import { quoteShellWord } from "../../core/display-text.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { requireAnsweringActor } from "../chat/answering-actor.ts";
+import { chooseSession } from "../chat/choose-session.ts";
+import { listApprovalIds } from "../chat/turn-approvals.ts";
+import { createArgumentRedactor, createTurnDisplay, formatPart } from "../chat/turn-display.ts";
+import { formatSessionCommand, getTurnExitCode } from "../chat/turn-end.ts";
+import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
+import { createUsageError } from "../exit-codes.ts";
+import { examples } from "../option-parsers.ts";
+import { readStdin } from "./invoke.ts";
+
+/** `resume`: `true` without a token. */
+type RunFlags = { readonly resume?: string | true };
+
+export function addRunCommand(program: Command, context: Context): void {
+  program
+    .command("run")
+    .summary("give an actor one task, and print its answer")
+    .description(
+      "Give an actor one task and print its answer. Its calls are listed on stderr. If calls wait for approval, it exits with 10 and prints how to continue.",
+    )
+    .argument("[task]", "what the actor is to do, or - for stdin")
+    .option("--resume [token]", "continue a turn that waited for approval; without the token, that of the session")
+    .addHelpText(
+      ...examples(
+        'qm run --actor reviewer "Review src/app.ts"',
+        "git diff | qm run --actor reviewer -",
+        'qm run --json --session release "What is left to do?"',
+        "qm run --resume=5wJ0pQ",
+      ),
+    )
+    .action(inWorkspace(context, "calls", runTask));
+}
+
+async function runTask(context: Context, workspace: Workspace, text: string | undefined, { resume }: RunFlags) {
+  const { io, out, globals, end } = context;
+  if ((text === undefined) === (resume === undefined))
+    throw createUsageError("give a task, or --resume", 'For example: qm run "List the open issues"');
+  const { actor } =
+    typeof resume === "string" ? { actor: "the actor" } : requireAnsweringActor(workspace, globals.actor);
+  const task = text === "-" ? await readStdin(io, "task") : (text ?? "");
+  const start = await prepareTurn(context, workspace, actor, task, resume);
+  const display = createTurnDisplay({ actor, notes: io.stderr, out, redact: createArgumentRedactor(workspace) });
+  const turn = start({ caller: toCallerOptions(globals), signal: io.signal, onEvent: display.onEvent });
+  const envelope = await turn.finally(() => display.end({ parts: [] }));
+  end(getTurnExitCode(envelope));
+  if (out.isJson) return out.json(envelope);
+  const answer = envelope.parts.flatMap((part) => (part.partType === "approval-request" ? [] : [formatPart(part)]));
+  const said = answer.filter((each) => each !== "").join("\n\n");
+  if (said !== "") out.result(`${said}\n`);
+  showNextStep(context, envelope);
+}
+
+/** The turn that the options ask for: of a task, of a token, or the open one of a session. */
+async function prepareTurn(
+  context: Context,
+  workspace: Workspace,
+  actor: string,
+  task: string,
+  resume: string | true | undefined,
+): Promise<(options: CallActorOptions) => Promise<ActorEnvelope>> {
+  const { quartermaster } = workspace;
+  if (typeof resume === "string") return ({ caller: _, ...rest }) => quartermaster.resumeActor(resume, rest);
+  const isLast = resume === true && context.globals.session === undefined;
+  const { session } = await chooseSession(context, workspace, actor, isLast);
+  if (resume === true) return (options) => quartermaster.sessions.resume(session, { ...options, actor });
+  return (options) => quartermaster.callActor(actor, task, { ...options, caller: { ...options.caller, session } });
+}
+
+function showNextStep({ out }: Context, envelope: ActorEnvelope): void {
+  const { actor, session, turnState, error, parts, resumeToken, resumeExpiresAt } = envelope;
+  if (turnState === "failed" && error !== undefined) out.problem(error);
+  if (turnState === "cancelled") out.note("qm: interrupted. What ran before remains.");
+  if (turnState === "clarifying")
+    out.note(`qm: it needs an answer: ${formatSessionCommand("run", actor, session)} "<answer>"`);
+  if (turnState !== "suspended") return;
+  out.note("qm: not finished: calls wait for approval.");
+  for (const id of listApprovalIds(parts))
+    out.note(`    Run \`qm approvals approve ${id}\` to allow it, or \`qm approvals deny ${id}\` to refuse.`);
+  // A turn that still waits keeps its token, which is not known here.
+  const next =
+    resumeToken === undefined
+      ? `${formatSessionCommand("run", actor, session)} --resume`
+      : `qm run --resume=${quoteShellWord(resumeToken)}`;
+  out.note(`    Then run \`${next}\` to continue${resumeExpiresAt === undefined ? "" : `, until ${resumeExpiresAt}`}.`);
+}

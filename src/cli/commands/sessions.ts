@@ -1,0 +1,145 @@
+import type { Command } from "commander";
+import type { SessionSummary } from "../../actor/session-store.ts";
+import { systemRuntime } from "../../app/system-runtime.ts";
+import { escapeUnsafe, formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";
+import { clip, omitUndefined } from "../../core/json.ts";
+import type { ModelMessage } from "../../core/model.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { requireYes } from "../approver.ts";
+import { findSessions } from "../chat/find-session.ts";
+import { createArgumentRedactor } from "../chat/turn-display.ts";
+import { formatSessionCommand } from "../chat/turn-end.ts";
+import { type Context, inWorkspace, reportNotFound, toOwnerFilter } from "../context.ts";
+import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import { formatTimeSpan, safeJson } from "../terminal-text.ts";
+
+export function addSessionsCommand(program: Command, context: Context): void {
+  const sessions = program
+    .command("sessions")
+    .helpCommand(false)
+    .summary("list, show and remove conversations with actors")
+    .description("Look at the conversations of `qm chat`, `qm run` and `callActor`. They are stored for each actor.")
+    .addHelpText(...examples("qm sessions list", "qm sessions show 0199c2f1", "qm sessions remove 0199c2f1"));
+
+  sessions
+    .command("list")
+    .summary("list the sessions, the last changed first")
+    .description("List the sessions, the last changed first. --actor, --tenant and --user filter them.")
+    .option("--limit <n>", "show at most this many", createWholeNumberParser(1, 1000), 50)
+    .option("--before <time>", "show those that changed before this time, for the next page")
+    .addHelpText(...examples("qm sessions list", "qm sessions list --actor reviewer --limit 10"))
+    .action(inWorkspace(context, "ledger", listSessions));
+
+  sessions
+    .command("show")
+    .summary("show the messages and calls of a session")
+    .description("Show the messages and calls of a session, oldest first.")
+    .argument("<id>", "the session, or the beginning of its id")
+    .option("--limit <n>", "show at most this many messages", createWholeNumberParser(1, 1000), 100)
+    .option("--after <n>", "show those after this number, for the next page", createWholeNumberParser(0), 0)
+    .addHelpText(...examples("qm sessions show 0199c2f1", "qm sessions show release --actor reviewer --json"))
+    .action(inWorkspace(context, "ledger", showSession));
+
+  sessions
+    .command("remove")
+    .summary("remove a session and its messages")
+    .description("Remove a session and its messages, for one actor with --actor, else for all. The ledger stays.")
+    .argument("<id>", "the session, or the beginning of its id")
+    .option("--yes", "do not ask")
+    .addHelpText(...examples("qm sessions remove 0199c2f1", "qm sessions remove release --yes"))
+    .action(inWorkspace(context, "calls", removeSession));
+}
+
+type ListFlags = { readonly limit: number; readonly before?: string };
+
+async function listSessions({ out, globals }: Context, { quartermaster }: Workspace, { limit, before }: ListFlags) {
+  const filter = toOwnerFilter(globals);
+  const found = await quartermaster.sessions.list({ ...filter, limit, ...omitUndefined({ before }) });
+  const next = found.length === limit ? found.at(-1)?.changedAt : undefined;
+  if (out.isJson) return out.json({ sessions: found, ...omitUndefined({ next }) });
+  if (found.length === 0) {
+    const isFiltered = Object.keys(filter).length > 0 || before !== undefined;
+    out.line(isFiltered ? "No session matches." : "There are no sessions.");
+    return out.line(out.dim(isFiltered ? "Leave out an option; `qm sessions list` shows all." : NO_SESSIONS_HINT));
+  }
+  const now = systemRuntime.now().getTime();
+  out.table(
+    ["SESSION", "ACTOR", "MESSAGES", "CHANGED", "TURN", "TITLE"],
+    found.map(({ session, actor, messages, changedAt, openTurn, title }) => [
+      session,
+      actor,
+      String(messages),
+      `${formatTimeSpan(now - Date.parse(changedAt))} ago`,
+      openTurn === undefined ? "" : { text: "open", paint: out.warn },
+      title,
+    ]),
+  );
+  if (next !== undefined)
+    out.line(out.dim(`There may be more: --before ${quoteShellWord(next)} shows the next ${limit}.`));
+}
+
+const NO_SESSIONS_HINT = "`qm chat` begins one, and so does `qm run`.";
+
+type ShowFlags = { readonly limit: number; readonly after: number };
+
+async function showSession(context: Context, workspace: Workspace, id: string, { limit, after }: ShowFlags) {
+  const { out } = context;
+  const { sessions } = workspace.quartermaster;
+  const found = await findNamed(context, workspace, id);
+  const views = await Promise.all(found.map((each) => sessions.get(each.session, { ...toChoice(each), after, limit })));
+  if (found.length === 0) return;
+  if (out.isJson) return out.json({ sessions: views });
+  const redact = createArgumentRedactor(workspace);
+  for (const [at, { history, session, actor, messages, turn }] of views.entries()) {
+    if (at > 0) out.line();
+    const state = turn === undefined ? "" : `, a turn is ${turn.state}`;
+    out.line(out.bold(`${toOneLine(session)} with ${toOneLine(actor)}: ${formatCount(messages, "message")}${state}`));
+    for (const { seq, message } of history)
+      for (const line of formatMessage(message, redact)) out.line(`${out.dim(String(seq).padStart(4))}  ${line}`);
+    const last = history.at(-1)?.seq;
+    if (last !== undefined && last < messages)
+      out.line(out.dim(`There are more: --after ${last} shows the next ${limit}.`));
+    out.line(out.dim(`\`${formatSessionCommand("chat", actor, session)}\` continues it.`));
+  }
+}
+
+const RESULT_LIMIT = 200;
+
+/** The lines of a message. All of it is untrusted. */
+function formatMessage(message: ModelMessage, redact: (value: unknown) => unknown): readonly string[] {
+  if (message.role === "tool")
+    return message.results.map(({ name, text }) => `  ${toOneLine(name)}: ${clip(toOneLine(text), RESULT_LIMIT)}`);
+  const text = escapeUnsafe(message.text).replaceAll("\n", "\n      ");
+  if (message.role === "user") return [`you> ${text}`];
+  const calls = message.toolCalls.map(({ name, args }) =>
+    clip(`  ${toOneLine(name)} ${toOneLine(safeJson(redact(args)))}`, RESULT_LIMIT),
+  );
+  return [...(text.trim() === "" ? [] : [text]), ...calls];
+}
+
+type RemoveFlags = { readonly yes?: boolean };
+
+async function removeSession(context: Context, workspace: Workspace, id: string, { yes }: RemoveFlags) {
+  const { out } = context;
+  const { sessions } = workspace.quartermaster;
+  const found = await findNamed(context, workspace, id);
+  if (found.length === 0) return;
+  const names = found.map(
+    ({ session, actor, messages }) => `${session} with ${actor}, ${formatCount(messages, "message")}`,
+  );
+  await requireYes(context, { question: `Remove ${toOneLine(names.join("; "))}?`, done: "removed", yes });
+  for (const each of found) await sessions.remove(each.session, toChoice(each));
+  const removed = found.map(({ session, actor }) => ({ session, actor }));
+  out.answer({ removed }, `Removed ${formatCount(found.length, "session")}.`);
+}
+
+/** The sessions that are meant. An unknown one is reported, and the result is empty. */
+async function findNamed(context: Context, { quartermaster }: Workspace, id: string) {
+  const filter = toOwnerFilter(context.globals);
+  return (await reportNotFound(context, () => findSessions(quartermaster.sessions, id, filter))) ?? [];
+}
+
+const toChoice = ({ actor, tenant, user }: SessionSummary) => ({
+  actor,
+  caller: omitUndefined({ tenant, user: user === undefined ? undefined : { id: user } }),
+});
