@@ -57,7 +57,7 @@ export async function runTurn(
         surface: await services.openSurface(caller, actor, run.around),
         model: callModel,
         getCost,
-        system: buildSystemPrompt(actor.settings),
+        ...(await buildSystemPrompt(services, caller, run.progress.message)),
         history,
         maxSteps: actor.settings.maxSteps ?? DEFAULT_STEPS,
         signal,

@@ -27,6 +27,8 @@ export interface TurnLoopParts {
   /** The cost of an answer, if the model has a price. */
   getCost(answer: ModelAnswer): number | undefined;
   readonly system: string;
+  /** The tool that a weak model is made to call first. */
+  readonly firstTool?: string | undefined;
   readonly history: readonly ModelMessage[];
   readonly maxSteps: number;
   readonly signal: AbortSignal;
@@ -75,6 +77,16 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     await end();
     progress = addUse(progress, answer, parts.getCost(answer));
     return answer;
+  }
+
+  /** Once a model has called the tool in this session, it knows what there is. */
+  function chooseFirstTool(): Partial<ModelRequest> {
+    const { firstTool: tool } = parts;
+    if (tool === undefined || !surface.tools.some(({ name }) => name === tool)) return {};
+    const hasCalled = [...history, ...progress.messages].some(
+      (message) => message.role === "assistant" && message.toolCalls.some(({ name }) => name === tool),
+    );
+    return hasCalled || progress.requests > 0 ? {} : { toolChoice: { tool } };
   }
 
   /** Stores the result of a call while others of the same answer run. After an abort the ledger tells what became of it. */
@@ -155,7 +167,7 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
         signal.throwIfAborted();
         if (progress.open === undefined) {
           if (progress.steps >= maxSteps) return wrapUp();
-          const ended = await readAnswer(await request({}, wasEmpty ? [REMINDER] : []));
+          const ended = await readAnswer(await request(chooseFirstTool(), wasEmpty ? [REMINDER] : []));
           if (ended !== undefined) return ended;
           if (progress.open === undefined) continue;
         }

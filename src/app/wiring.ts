@@ -216,6 +216,8 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     backend,
     meter: pipeline.meter,
     models: options.models,
+    hopsLimit: options.limits.hops,
+    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     getActor(caller) {
       views.check(policy, caller);
       return requireActor(policy, caller.actor);
@@ -256,9 +258,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       hopsLimit: options.limits.hops,
       policy: () => policy,
       record: (caller, event) => ledger.flush(record(caller, event)),
-      runTurn: async () => {
-        throw new QmError("no_model", "actors cannot be called yet");
-      },
+      runDelegatedTurn: (delegation) => actors.runDelegatedTurn(delegation),
     });
   }
 
