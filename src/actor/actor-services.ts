@@ -22,6 +22,8 @@ export interface ActorServices extends CallFinder {
   readonly approvals: Pick<Approvals, "withdraw">;
   readonly runtime: Runtime;
   readonly anchors: Pick<Anchors, "render" | "fill">;
+  /** How often work may be handed on from one actor to another. */
+  readonly hopsLimit: number;
   /** Makes the tokens in a value of one caller valid for another one. */
   shareTokens(between: { readonly from: Caller; readonly to: Caller }, value: unknown): Promise<void>;
   /** Throws `unknown_actor`, and `invalid_config` for an actor that cannot be used. */
@@ -35,7 +37,9 @@ export interface ActorServices extends CallFinder {
   createModel(model: Model, caller: Caller, turnId: string, signal: AbortSignal): CallModel;
   /** Stores a tool result as a note and answers its handle. Undefined: the infospace is off, or has no room. */
   storeResult(text: string, caller: Caller, action: string): Promise<string | undefined>;
-  isIdempotent(action: string, caller: Caller): boolean;
+  /** Whether an action may be run again after a crash, because running it twice is like running it once. */
+  isRepeatable(action: string, caller: Caller): boolean;
+  isVisible(action: string, caller: Caller): boolean;
   /** Stores and restores which actions the data of a delegated turn comes from. */
   holdSources(turnId: string): Promise<void>;
   resumeSources(turnId: string): Promise<void>;

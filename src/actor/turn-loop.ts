@@ -27,7 +27,7 @@ export interface TurnLoopParts {
   /** The cost of an answer, if the model has a price. */
   getCost(answer: ModelAnswer): number | undefined;
   readonly system: string;
-  /** The tool that the model must call first. */
+  /** The tool that a weak model is made to call first. */
   readonly firstTool?: string | undefined;
   readonly history: readonly ModelMessage[];
   readonly maxSteps: number;
@@ -79,6 +79,13 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     return answer;
   }
 
+  /** A weak model must look before it does anything else in a turn. */
+  function chooseFirstTool(): Pick<ModelRequest, "toolChoice"> {
+    const tool = surface.tools.find(({ name }) => name === parts.firstTool)?.name;
+    const isFirst = progress.messages.every(({ role }) => role === "user");
+    return tool !== undefined && isFirst ? { toolChoice: { tool } } : {};
+  }
+
   /** Stores the result of a call while others of the same answer run. After an abort the ledger tells what became of it. */
   async function saveResult(result: OpenCall): Promise<void> {
     const open = progress.open?.map((call) => (call.callId === result.callId ? result : call));
@@ -128,12 +135,6 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     return isExcused;
   }
 
-  /** Until the model has called a tool in this turn. */
-  function demandFirstTool(): Pick<ModelRequest, "toolChoice"> {
-    const isFirst = progress.messages.every(({ role }) => role === "user");
-    return isFirst && parts.firstTool !== undefined ? { toolChoice: { tool: parts.firstTool } } : {};
-  }
-
   /** The last request: the model must answer without tools, with what it has. */
   async function wrapUp(): Promise<LoopEnd> {
     const text = `You have used all ${maxSteps} steps of this turn. Do not call tools. Answer the user now: what is done, what is not, and why.`;
@@ -163,7 +164,7 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
         signal.throwIfAborted();
         if (progress.open === undefined) {
           if (progress.steps >= maxSteps) return wrapUp();
-          const ended = await readAnswer(await request(demandFirstTool(), wasEmpty ? [REMINDER] : []));
+          const ended = await readAnswer(await request(chooseFirstTool(), wasEmpty ? [REMINDER] : []));
           if (ended !== undefined) return ended;
           if (progress.open === undefined) continue;
         }

@@ -19,7 +19,7 @@ import { createCallFinder } from "./method-system.ts";
 type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
 interface ActorSystemParts
-  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "getActor" | "buildPrompt" | "onProblem">,
+  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "onProblem">,
     Pick<InvokePipeline, "meter"> {
   readonly approvals: ActorServices["approvals"] & Parameters<typeof createCallFinder>[1];
   readonly store: Pick<Store, "sessions" | "anchors">;
@@ -59,7 +59,12 @@ export function createActorSystem(parts: ActorSystemParts) {
       const kept = await infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
       return kept?.handle;
     },
-    isIdempotent: (action, caller) => backend.getView(caller).get(action)?.idempotent === true,
+    isRepeatable(name, caller) {
+      const action = backend.getView(caller).get(name);
+      // The turn of an actor continues where it was.
+      return action?.idempotent === true || action?.localActor !== undefined;
+    },
+    isVisible: (name, caller) => backend.getView(caller).get(name) !== undefined,
     record: (caller, event) => ledger.flush(parts.record(caller, event)),
   };
   const actors = createActorRuntime(services);

@@ -1,3 +1,5 @@
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
+import type { ActorEnvelope, AnswerPart } from "../actor/envelope.ts";
 import type { CallContext, Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
@@ -8,6 +10,7 @@ import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { PeerCard } from "../providers/peer/agent-card.ts";
+import type { PeerResult } from "../providers/peer/peer-answer.ts";
 import type { PeerEndpoint } from "../providers/peer/peer-fetch.ts";
 import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
 import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
@@ -41,10 +44,9 @@ export function createPeerSystem(parts: {
   policy(): Policy;
   /** Resolves when the event survives this process. */
   record(caller: Caller, event: UnstampedEvent): Promise<void>;
-  /** Runs a turn of the actor for the caller of a call. */
-  runTurn(actor: string, message: DelegatedMessage, context: CallContext): Promise<unknown>;
+  readonly runDelegatedTurn: RunDelegatedTurn;
 }) {
-  const { peers, models, hopsLimit, policy, record, runTurn } = parts;
+  const { peers, models, hopsLimit, policy, record } = parts;
   const remotes = Object.entries(peers).map(([name, { timeoutMs = PEER_TIMEOUT_MS, description, ...where }]) => {
     const remote = createRemotePeer(name, {
       timeoutMs,
@@ -58,6 +60,12 @@ export function createPeerSystem(parts: {
     return { name, description, timeoutMs, remote, url: where.url };
   });
 
+  async function delegateTo(actor: string, { message, data }: DelegatedMessage, context: CallContext) {
+    const text = data === undefined ? message : `${message}\n\n${JSON.stringify(data)}`;
+    const ran = await parts.runDelegatedTurn({ actor, message: text, context });
+    return "waiting" in ran ? ran.waiting : toPeerResult(ran.envelope);
+  }
+
   /** Actors with a task of their own whose model is configured. */
   const listActors = (): readonly LocalPeer[] =>
     [...policy().actors.values()].flatMap(({ name, settings }) => {
@@ -65,7 +73,7 @@ export function createPeerSystem(parts: {
       const isPeer = (model ?? instructions ?? description) !== undefined && models.has(model ?? "default");
       if (!isPeer || Object.hasOwn(peers, name)) return [];
       return [
-        { name, description, isExposed: exposed, delegate: (message, context) => runTurn(name, message, context) },
+        { name, description, isExposed: exposed, delegate: (message, context) => delegateTo(name, message, context) },
       ];
     });
 
@@ -88,6 +96,24 @@ export function createPeerSystem(parts: {
     },
   };
   return { provider: peerProvider({ peers: remotes, listActors }), views };
+}
+
+const ASKS_NOTE = "The actor asks for more. Answer with another message.";
+/** Parts that tell how the work goes on, but are not the answer. */
+const REMARKS: readonly string[] = ["ack", "thinking", "progress"];
+
+/** The answer of an actor, as remote peers have it. Throws the error of a turn that failed or was cancelled. */
+function toPeerResult({ actor, turnState, parts, error }: ActorEnvelope): PeerResult {
+  if (error !== undefined) {
+    const { code, error: message, hint, ...details } = error;
+    throw new QmError(code, `the actor ${actor} did not answer: ${message}`, { ...omitUndefined({ hint }), details });
+  }
+  const said = parts.filter((part): part is AnswerPart => !REMARKS.includes(part.partType));
+  const text = said.flatMap((part) => part.text ?? []).join("\n\n");
+  const others = said.flatMap(({ data }) => (data === undefined ? [] : [{ data }]));
+  const isAsking = turnState === "clarifying";
+  const rest = { ...(others.length > 0 && { parts: others }), ...(isAsking && { note: ASKS_NOTE }) };
+  return { state: isAsking ? "input_required" : "completed", text, ...rest };
 }
 
 function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | "headers">): PeerEndpoint {

@@ -228,11 +228,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     backend,
     meter: pipeline.meter,
     models: options.models,
+    hopsLimit: options.limits.hops,
+    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     getActor(caller) {
       views.check(policy, caller);
       return requireActor(policy, caller.actor);
     },
-    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     openSurface: (backend, caller, actor) =>
       openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
   });
@@ -256,9 +257,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       hopsLimit: options.limits.hops,
       policy: () => policy,
       record: (caller, event) => ledger.flush(record(caller, event)),
-      runTurn: async () => {
-        throw new QmError("no_model", "actors cannot be called yet");
-      },
+      runDelegatedTurn: (delegation) => actors.runDelegatedTurn(delegation),
     });
   }
 
