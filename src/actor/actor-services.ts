@@ -9,6 +9,7 @@ import type { Runtime } from "../core/runtime.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { CompiledActor } from "../policy/actors.ts";
 import type { Surface } from "../surface/surface.ts";
+import type { SystemPrompt } from "../surface/system-prompt.ts";
 import type { SessionStore } from "./session-store.ts";
 
 /** The call around a delegated turn. */
@@ -28,6 +29,8 @@ export interface ActorServices extends CallFinder {
   getModel(name: string): Model | undefined;
   /** `around`: the call that the tools are called in. */
   openSurface(caller: Caller, actor: CompiledActor, around?: AroundTurn): Promise<Surface>;
+  /** The prompt for a turn that begins with this message. */
+  buildPrompt(caller: Caller, query: string): Promise<SystemPrompt>;
   /** A model whose requests are charged to the caller and recorded for the turn. */
   createModel(model: Model, caller: Caller, turnId: string, signal: AbortSignal): CallModel;
   /** Stores a tool result as a note and answers its handle. Undefined: the infospace is off, or has no room. */

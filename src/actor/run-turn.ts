@@ -10,9 +10,9 @@ import type { ActorServices, AroundTurn } from "./actor-services.ts";
 import { prepareHistory } from "./compact-history.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
 import type { StoredSession } from "./session-store.ts";
-import { buildSystemPrompt } from "./system-prompt.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
 import { addUse, closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
+import { buildTurnPrompt } from "./turn-prompt.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -51,13 +51,15 @@ export async function runTurn(
     const callModel = services.createModel(model, caller, turn.id, signal);
     const { messages: history, answer: summary } = await prepareHistory(services, run, callModel);
     const getCost = (answer: ModelAnswer) => model.price && computeCost(answer, model.price);
+    const prompt = await services.buildPrompt(caller, run.progress.message);
     loop = createTurnLoop(
       {
         turn,
         surface: await services.openSurface(caller, actor, run.around),
         model: callModel,
         getCost,
-        system: buildSystemPrompt(actor.settings),
+        system: buildTurnPrompt(prompt),
+        firstTool: prompt.firstTool,
         history,
         maxSteps: actor.settings.maxSteps ?? DEFAULT_STEPS,
         signal,

@@ -27,6 +27,8 @@ export interface TurnLoopParts {
   /** The cost of an answer, if the model has a price. */
   getCost(answer: ModelAnswer): number | undefined;
   readonly system: string;
+  /** The tool that the model must call first. */
+  readonly firstTool?: string | undefined;
   readonly history: readonly ModelMessage[];
   readonly maxSteps: number;
   readonly signal: AbortSignal;
@@ -126,6 +128,12 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     return isExcused;
   }
 
+  /** Until the model has called a tool in this turn. */
+  function demandFirstTool(): Pick<ModelRequest, "toolChoice"> {
+    const isFirst = progress.messages.every(({ role }) => role === "user");
+    return isFirst && parts.firstTool !== undefined ? { toolChoice: { tool: parts.firstTool } } : {};
+  }
+
   /** The last request: the model must answer without tools, with what it has. */
   async function wrapUp(): Promise<LoopEnd> {
     const text = `You have used all ${maxSteps} steps of this turn. Do not call tools. Answer the user now: what is done, what is not, and why.`;
@@ -155,7 +163,7 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
         signal.throwIfAborted();
         if (progress.open === undefined) {
           if (progress.steps >= maxSteps) return wrapUp();
-          const ended = await readAnswer(await request({}, wasEmpty ? [REMINDER] : []));
+          const ended = await readAnswer(await request(demandFirstTool(), wasEmpty ? [REMINDER] : []));
           if (ended !== undefined) return ended;
           if (progress.open === undefined) continue;
         }

@@ -205,6 +205,18 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
+  const prompts = createPrompts({
+    settings: options.search,
+    backend,
+    discovery,
+    uses,
+    now: runtime.now,
+    actorOf(caller) {
+      const actor = requireActor(policy, caller.actor);
+      return { surface: getSurfaceChoice(actor), settings: actor.settings };
+    },
+    record,
+  });
   const actors = createActorSystem({
     ...base,
     store,
@@ -220,22 +232,10 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       views.check(policy, caller);
       return requireActor(policy, caller.actor);
     },
+    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     openSurface: (backend, caller, actor) =>
       openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
   });
-  const prompts = createPrompts({
-    settings: options.search,
-    backend,
-    discovery,
-    uses,
-    now: runtime.now,
-    actorOf(caller) {
-      const actor = requireActor(policy, caller.actor);
-      return { surface: getSurfaceChoice(actor), settings: actor.settings };
-    },
-    record,
-  });
-
   async function openSkills(): Promise<readonly Provider[]> {
     const { roots = [] } = options.skills ?? {};
     if (roots.length === 0) return [];
