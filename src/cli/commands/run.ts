@@ -1,13 +1,14 @@
 import type { Command } from "commander";
 import type { ActorEnvelope, CallActorOptions } from "../../actor/envelope.ts";
 import { quoteShellWord } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { requireAnsweringActor } from "../chat/answering-actor.ts";
 import { chooseSession } from "../chat/choose-session.ts";
 import { listApprovalIds } from "../chat/turn-approvals.ts";
 import { createArgumentRedactor, createTurnDisplay, formatPart } from "../chat/turn-display.ts";
 import { formatSessionCommand, getTurnExitCode } from "../chat/turn-end.ts";
-import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
+import { type Context, inWorkspace, reportNotFound, toCallerOptions } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 import { readStdin } from "./invoke.ts";
@@ -45,7 +46,10 @@ async function runTask(context: Context, workspace: Workspace, text: string | un
   const start = await prepareTurn(context, workspace, actor, task, resume);
   const display = createTurnDisplay({ actor, notes: io.stderr, out, redact: createArgumentRedactor(workspace) });
   const turn = start({ caller: toCallerOptions(globals), signal: io.signal, onEvent: display.onEvent });
-  const envelope = await turn.finally(() => display.end({ parts: [] }));
+  const envelope = await reportNotFound(context, () =>
+    turn.catch(explainOpenTurn).finally(() => display.end({ parts: [] })),
+  );
+  if (envelope === undefined) return;
   end(getTurnExitCode(envelope));
   if (out.isJson) return out.json(envelope);
   const answer = envelope.parts.flatMap((part) => (part.partType === "approval-request" ? [] : [formatPart(part)]));
@@ -68,6 +72,14 @@ async function prepareTurn(
   const { session } = await chooseSession(context, workspace, actor, isLast);
   if (resume === true) return (options) => quartermaster.resumeSession(actor, session, options);
   return (options) => quartermaster.callActor(actor, task, { ...options, caller: { ...options.caller, session } });
+}
+
+/** At the command line, the next step is a command. */
+function explainOpenTurn(thrown: unknown): never {
+  if (!(thrown instanceof QmError) || thrown.code !== "conflict") throw thrown;
+  const hint =
+    "Run `qm run --resume` with the same --actor and --session to continue that turn, or use another session.";
+  throw new QmError("conflict", thrown.message, { hint, details: thrown.details, cause: thrown });
 }
 
 function showNextStep({ out }: Context, envelope: ActorEnvelope): void {
