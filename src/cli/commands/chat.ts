@@ -8,7 +8,7 @@ import { requireAnsweringActor } from "../chat/answering-actor.ts";
 import { runChat } from "../chat/chat.ts";
 import { type ChatInput, openChatInput } from "../chat/chat-input.ts";
 import { chooseSession } from "../chat/choose-session.ts";
-import { type Context, withWorkspace } from "../context.ts";
+import { type Context, reportNotFound, withWorkspace } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 
@@ -42,7 +42,9 @@ async function startChat(context: Context, workspace: Workspace, { resume = fals
   const { quartermaster } = workspace;
   const answering = requireAnsweringActor(workspace, globals.actor);
   const { actor } = answering;
-  const { session, view } = await chooseSession(context, workspace, actor, resume);
+  const chosen = await reportNotFound(context, () => chooseSession(context, workspace, actor, resume));
+  if (chosen === undefined) return;
+  const { session, view } = chosen;
   const spoken = (view?.history ?? []).flatMap(({ message }) => (message.role === "user" ? [message.text] : []));
   const input = openChatInput(io, spoken.toReversed());
   try {

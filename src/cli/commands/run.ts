@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ActorEnvelope, CallActorOptions } from "../../actor/envelope.ts";
+import type { ActorEnvelope } from "../../actor/envelope.ts";
 import { quoteShellWord } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -36,19 +36,11 @@ export function addRunCommand(program: Command, context: Context): void {
     .action(inWorkspace(context, "calls", runTask));
 }
 
-async function runTask(context: Context, workspace: Workspace, text: string | undefined, { resume }: RunFlags) {
-  const { io, out, globals, end } = context;
-  if ((text === undefined) === (resume === undefined))
+async function runTask(context: Context, workspace: Workspace, task: string | undefined, { resume }: RunFlags) {
+  const { out, end } = context;
+  if ((task === undefined) === (resume === undefined))
     throw createUsageError("give a task, or --resume", 'For example: qm run "List the open issues"');
-  const { actor } =
-    typeof resume === "string" ? { actor: "the actor" } : requireAnsweringActor(workspace, globals.actor);
-  const task = text === "-" ? await readStdin(io, "task") : (text ?? "");
-  const start = await prepareTurn(context, workspace, actor, task, resume);
-  const display = createTurnDisplay({ actor, notes: io.stderr, out, redact: createArgumentRedactor(workspace) });
-  const turn = start({ caller: toCallerOptions(globals), signal: io.signal, onEvent: display.onEvent });
-  const envelope = await reportNotFound(context, () =>
-    turn.catch(explainOpenTurn).finally(() => display.end({ parts: [] })),
-  );
+  const envelope = await reportNotFound(context, () => takeTurn(context, workspace, task, resume));
   if (envelope === undefined) return;
   end(getTurnExitCode(envelope));
   if (out.isJson) return out.json(envelope);
@@ -58,20 +50,30 @@ async function runTask(context: Context, workspace: Workspace, text: string | un
   showNextStep(context, envelope);
 }
 
-/** The turn that the options ask for: of a task, of a token, or the open one of a session. */
-async function prepareTurn(
+/** Runs the turn of a task or of a token, or the open one of a session. */
+async function takeTurn(
   context: Context,
   workspace: Workspace,
-  actor: string,
-  task: string,
-  resume: string | true | undefined,
-): Promise<(options: CallActorOptions) => Promise<ActorEnvelope>> {
+  task: string | undefined,
+  resume: RunFlags["resume"],
+): Promise<ActorEnvelope> {
+  const { io, out, globals } = context;
   const { quartermaster } = workspace;
-  if (typeof resume === "string") return ({ caller: _, ...rest }) => quartermaster.resumeActor(resume, rest);
-  const isLast = resume === true && context.globals.session === undefined;
-  const { session } = await chooseSession(context, workspace, actor, isLast);
-  if (resume === true) return (options) => quartermaster.resumeSession(actor, session, options);
-  return (options) => quartermaster.callActor(actor, task, { ...options, caller: { ...options.caller, session } });
+  const redact = createArgumentRedactor(workspace);
+  const display = createTurnDisplay({ actor: globals.actor ?? "the actor", notes: io.stderr, out, redact });
+  const options = { signal: io.signal, onEvent: display.onEvent };
+  try {
+    if (typeof resume === "string") return await quartermaster.resumeActor(resume, options);
+    const { actor } = requireAnsweringActor(workspace, globals.actor);
+    const isLast = resume === true && globals.session === undefined;
+    const { session } = await chooseSession(context, workspace, actor, isLast);
+    const caller = { ...toCallerOptions(globals), session };
+    if (task === undefined) return await quartermaster.resumeSession(actor, session, { ...options, caller });
+    const text = task === "-" ? await readStdin(io, "task") : task;
+    return await quartermaster.callActor(actor, text, { ...options, caller }).catch(explainOpenTurn);
+  } finally {
+    display.end({ parts: [] });
+  }
 }
 
 /** At the command line, the next step is a command. */

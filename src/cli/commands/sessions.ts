@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { SessionSummary } from "../../actor/session-store.ts";
 import { systemRuntime } from "../../app/system-runtime.ts";
-import { escapeUnsafe, formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";
+import { escapeUnsafe, formatCount, toOneLine } from "../../core/display-text.ts";
 import { clip, omitUndefined } from "../../core/json.ts";
 import type { ModelMessage } from "../../core/model.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -26,7 +26,7 @@ export function addSessionsCommand(program: Command, context: Context): void {
     .summary("list the sessions, the last changed first")
     .description("List the sessions, the last changed first. --actor, --tenant and --user filter them.")
     .option("--limit <n>", "show at most this many", createWholeNumberParser(1, 1000), 50)
-    .option("--before <time>", "show those that changed before this time, for the next page")
+    .option("--offset <n>", "leave out this many, for the next page", createWholeNumberParser(0), 0)
     .addHelpText(...examples("qm sessions list", "qm sessions list --actor reviewer --limit 10"))
     .action(inWorkspace(context, "ledger", listSessions));
 
@@ -50,15 +50,18 @@ export function addSessionsCommand(program: Command, context: Context): void {
     .action(inWorkspace(context, "calls", removeSession));
 }
 
-type ListFlags = { readonly limit: number; readonly before?: string };
+type ListFlags = { readonly limit: number; readonly offset: number };
 
-async function listSessions({ out, globals }: Context, { quartermaster }: Workspace, { limit, before }: ListFlags) {
+async function listSessions({ out, globals }: Context, { quartermaster }: Workspace, { limit, offset }: ListFlags) {
   const filter = toOwnerFilter(globals);
-  const found = await quartermaster.sessions.list({ ...filter, limit, ...omitUndefined({ before }) });
-  const next = found.length === limit ? found.at(-1)?.changedAt : undefined;
+  const [found, [more]] = await Promise.all([
+    quartermaster.sessions.list({ ...filter, limit, offset }),
+    quartermaster.sessions.list({ ...filter, limit: 1, offset: offset + limit }),
+  ]);
+  const next = more === undefined ? undefined : offset + limit;
   if (out.isJson) return out.json({ sessions: found, ...omitUndefined({ next }) });
   if (found.length === 0) {
-    const isFiltered = Object.keys(filter).length > 0 || before !== undefined;
+    const isFiltered = Object.keys(filter).length > 0 || offset > 0;
     out.line(isFiltered ? "No session matches." : "There are no sessions.");
     return out.line(out.dim(isFiltered ? "Leave out an option; `qm sessions list` shows all." : NO_SESSIONS_HINT));
   }
@@ -74,8 +77,7 @@ async function listSessions({ out, globals }: Context, { quartermaster }: Worksp
       title,
     ]),
   );
-  if (next !== undefined)
-    out.line(out.dim(`There may be more: --before ${quoteShellWord(next)} shows the next ${limit}.`));
+  if (next !== undefined) out.line(out.dim(`There are more: --offset ${next} shows the next ${limit}.`));
 }
 
 const NO_SESSIONS_HINT = "`qm chat` begins one, and so does `qm run`.";
