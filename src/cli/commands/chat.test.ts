@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { type ScriptedAnswer, startModelServer } from "../../model/testing.ts";
-import { cleanUp, createTestFolder, endings, qm } from "../testing.ts";
+import { cleanUp, createTestFolder, endings, qm, start } from "../testing.ts";
 
 afterEach(cleanUp);
 
@@ -271,6 +271,24 @@ describe("qm chat", () => {
     type("\u0003");
 
     expect((await ended).code).toBe(130);
+  });
+
+  test("offers to continue a turn whose process was killed", async () => {
+    let asked = 0;
+    const never = () => void asked++;
+    const { cwd } = await openFolder([never, { text: "I go on." }]);
+    const { child, ended: killed } = start(cwd, ["run", "Work", "--actor", "editor"]);
+    await vi.waitFor(() => expect(asked).toBe(1), 30_000);
+    child.kill("SIGKILL");
+    await killed;
+    const { io, type, saw } = openTerminal();
+    const ended = as(cwd, ["chat", "--resume"], io);
+    await saw("The last turn was interrupted");
+    type("\r");
+    await saw("I go on.");
+    type("\u0004");
+
+    expect((await ended).code).toBe(0);
   });
 
   test("shows the last messages of a resumed session, and offers them as history", async () => {

@@ -30,11 +30,9 @@ export function addChatCommand(program: Command, context: Context): void {
         "qm chat --session notes",
       ),
     )
-    .action((flags: ChatFlags) => {
-      if (context.out.isJson)
-        throw createUsageError("`qm chat` has no option --json", "`qm run --json` prints the answer as JSON.");
-      return withWorkspace(context, "calls", (workspace) => startChat(context, workspace, flags), true);
-    });
+    .action((flags: ChatFlags) =>
+      withWorkspace(context, "calls", (workspace) => startChat(context, workspace, flags), true),
+    );
 }
 
 async function startChat(context: Context, workspace: Workspace, { resume = false }: ChatFlags): Promise<void> {
@@ -42,6 +40,8 @@ async function startChat(context: Context, workspace: Workspace, { resume = fals
   const { quartermaster } = workspace;
   const answering = requireAnsweringActor(workspace, globals.actor);
   const { actor } = answering;
+  if (out.isJson)
+    throw createUsageError("`qm chat` has no option --json", "`qm run --json` prints the answer as JSON.");
   const chosen = await reportNotFound(context, () => chooseSession(context, workspace, actor, resume));
   if (chosen === undefined) return;
   const { session, view } = chosen;
@@ -55,7 +55,7 @@ async function startChat(context: Context, workspace: Workspace, { resume = fals
     );
     if (view !== undefined) showRecent(context, view);
     const { turnState } = view ?? {};
-    if (turnState === "running") out.note("A turn of this session is running in another process.");
+    if (turnState === "running") out.note("Another process runs a turn of this session now.");
     if (turnState === "suspended") out.note("The last turn waits for approval.");
     const isContinued =
       turnState === "suspended" || (turnState === "interrupted" && (await askToContinue(context, input)));

@@ -47,7 +47,7 @@ export function addSessionsCommand(program: Command, context: Context): void {
     .argument("<id>", "the session, or the beginning of its id")
     .option("--yes", "do not ask")
     .addHelpText(...examples("qm sessions remove 0199c2f1", "qm sessions remove release --yes"))
-    .action(inWorkspace(context, "calls", removeSession));
+    .action(inWorkspace(context, "ledger", removeSession));
 }
 
 type ListFlags = { readonly limit: number; readonly offset: number };
