@@ -1,5 +1,6 @@
 /** The public API. Everything exported here is stable. */
 
+export type { DelegatedTurn, Delegation, RunDelegatedTurn } from "./actor/delegated-turn.ts";
 export type {
   ActorEnvelope,
   ActorEvent,
@@ -7,7 +8,7 @@ export type {
   AnswerPart,
   CallActorOptions,
 } from "./actor/envelope.ts";
-export type { SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
+export type { OpenTurnView, SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
 export type { MessagePage, SessionMessage, SessionOwner, SessionQuery, SessionSummary } from "./actor/session-store.ts";
 export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";
@@ -149,8 +150,8 @@ export type { Directory, DirectoryOptions } from "./search/directory.ts";
 export type { EmbedderChoice } from "./search/embedders/create-embedder.ts";
 export type { Embedder } from "./search/embedders/embedder.ts";
 export type { BuildOptions, BuildReport, SemanticStatus } from "./search/semantic/semantic-index.ts";
-export type { PromptSection, RouterPrompt } from "./surface/router-prompt.ts";
 export type { Surface, SurfaceAnswer, SurfaceTool } from "./surface/surface.ts";
+export type { PromptSection, SystemPrompt } from "./surface/system-prompt.ts";
 export type { ActionDescription, ActionList, ListedAction, ListQuery } from "./surface/universal/browse-actions.ts";
 export type { ActionSearch, FoundAction, FoundActions } from "./surface/universal/search-actions.ts";
 export { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace/workspace.ts";

@@ -58,6 +58,7 @@ const uses: Readonly<Record<string, Use>> = {
   "approvals.withdraw": (qm, caller) => ignoreMissing(qm.approvals.withdraw("id", caller)),
   "approvals.outcome": (qm, caller) => ignoreMissing(qm.approvals.outcome("id", { caller })),
   "approvals.look": (qm, caller) => ignoreMissing(qm.approvals.look("id", { caller })),
+  callActor: (qm, caller) => ignoreNoModel(qm.callActor(caller.actor, "hello", { caller })),
   "notes.list": (qm, caller) => qm.notes.list({}, caller),
   "notes.get": (qm, caller) => ignoreMissing(qm.notes.get("note__1", caller)),
   "notes.read": (qm, caller) => ignoreMissing(qm.notes.read("note__1", {}, caller)),
@@ -83,6 +84,7 @@ const ignore = (code: string) => (work: Promise<unknown>) =>
     if (thrown.code !== code) throw thrown;
   });
 const ignoreMissing = ignore("not_found");
+const ignoreNoModel = ignore("no_model");
 const ignoreInvalid = ignore("invalid_arguments");
 
 /** The methods without a caller. Operators use them to repair an actor. */
@@ -97,6 +99,9 @@ const withoutCaller = new Set([
     "policyVersion",
     "embeddings",
     "openSkillTrust",
+    "resumeActor",
+    "runDelegatedTurn",
+    "sessions",
     "catalog",
     "ledger",
   ],

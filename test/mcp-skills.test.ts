@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { ApprovalView } from "../src/approval/approval.ts";
-import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, createTestFolder, qm } from "../src/cli/testing.ts";
 import { createServerUpstream } from "../src/mcp/gateway/upstream.ts";
 import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
 
@@ -61,7 +61,7 @@ async function use({ quartermaster }: Workspace, args: object = {}, before: () =
 const CHANGED = TRIAGE.replace("oldest", "newest");
 
 describe("a skill of a server", () => {
-  test("is asked about once, with every digest, and then used without asking, also by another process", async () => {
+  test("is asked about once, with all its text, and then used without asking, also by another process", async () => {
     const world = await openSkillServer();
 
     const { outcome, asked } = await use(world);
@@ -83,9 +83,15 @@ labels.md
       "let the model follow the instructions of a skill of the MCP server docs",
       "skill: skill://triage/SKILL.md",
       "description: Sort issues by age. Use it daily.",
-      `SKILL.md: ${TRIAGE.length} bytes, sha256:${hash("sha256", TRIAGE, "hex")}`,
-      `labels.md: ${LABELS.length} bytes, sha256:${hash("sha256", LABELS, "hex")}`,
+      expect.stringMatching(/^digest: [0-9a-f]{64}$/),
+      `2 files, ${TRIAGE.length + LABELS.length} bytes`,
     ]);
+    expect(asked[0]?.files).toEqual([
+      { path: "SKILL.md", size: TRIAGE.length, digest: hash("sha256", TRIAGE, "hex") },
+      { path: "labels.md", size: LABELS.length, digest: hash("sha256", LABELS, "hex") },
+    ]);
+    const { parts } = await world.quartermaster.approvals.readFiles(asked[0]?.id ?? "");
+    expect(parts).toMatchObject([{ text: TRIAGE }, { text: LABELS }]);
     const again = await use(world, { file: "labels.md", offset: 1 });
     expect(again).toMatchObject({ outcome: { data: { path: "labels.md", content: "idea" } }, asked: [] });
     await world.close();
@@ -98,10 +104,13 @@ labels.md
     expect(await other.quartermaster.invoke(ACTION)).toMatchObject({ status: "done" });
   });
 
-  test("waits for a person without one to ask, and is not read", async () => {
+  test("waits for a person without one to ask, and none of its text reaches the model", async () => {
     const world = await openSkillServer();
 
-    expect(await world.quartermaster.invoke(ACTION)).toMatchObject({ status: "waiting" });
+    const outcome = await world.quartermaster.invoke(ACTION);
+
+    expect(outcome).toMatchObject({ status: "waiting" });
+    expect(JSON.stringify(outcome)).not.toContain("Start with");
     expect(world.servers.manifests.tool("docs", "skill/triage")?.state).toBe("unapproved");
     expect(world.servers.manifests.withheld("docs")).toEqual([]);
   });
@@ -116,28 +125,65 @@ labels.md
     expect(refused).toMatchObject({ outcome: { error: { code: "quarantined" } }, asked: [] });
     expect(world.quartermaster.describe(ACTION).metadata.state).toBe("quarantined");
 
-    const [withheld] = world.servers.manifests.withheld("docs");
-    expect(withheld).toMatchObject({ tool: "skill/triage", reasons: ["changed"] });
-    await world.servers.manifests.accept("docs", "skill/triage", "ann", withheld?.hash);
+    expect(world.servers.manifests.withheld("docs")).toMatchObject([{ tool: "skill/triage", reasons: ["changed"] }]);
+    const review = (answer: string) =>
+      qm(world.folder, ["servers", "review", "docs", "--accept"], {
+        env: { PATH: process.env.PATH, NO_COLOR: "1" },
+        ...atTerminal(`${answer}\n`),
+      });
+    const declined = await review("n");
+    expect(declined.out).toContain("- Start with the oldest. </skill_content>\n  + Start with the newest.");
+    expect(declined.out).not.toContain("idea");
+    expect((await review("y")).out).toContain("1 definition accepted.");
+    await world.servers.manifests.refresh();
     expect((await use(world)).outcome).toMatchObject({ data: expect.stringContaining("the newest") });
+
+    await world.write(TRIAGE);
+    await world.servers.hub.stop("docs");
+    await use(world);
+    expect((await review("n")).out).toContain("- Start with the newest. </skill_content>\n  + Start with the oldest.");
   });
 
-  test.each(["before the call goes on", "when the call starts the server"])(
-    "that changes while a person looks at it is not read under this approval, if it is listed again %s",
-    async (when) => {
-      const world = await openSkillServer();
-      const { hub, manifests } = world.servers;
+  test("that changes while a person looks at it, and is listed again, is not used under this approval", async () => {
+    const world = await openSkillServer();
+    const { hub, manifests } = world.servers;
+
+    const { outcome } = await use(world, {}, async () => {
+      await world.write(CHANGED);
+      await hub.stop("docs");
+      await hub.connect("docs");
+    });
+
+    expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
+    expect(manifests.tool("docs", "skill/triage")?.state).toBe("unapproved");
+  });
+
+  test.each(["honest", "dynamic"])(
+    "of a server (%s) that sends other text after the question is used as the person saw it",
+    async (kind) => {
+      const world = await openSkillServer(kind);
 
       const { outcome } = await use(world, {}, async () => {
         await world.write(CHANGED);
-        await hub.stop("docs");
-        if (when === "before the call goes on") await hub.connect("docs");
+        await world.servers.hub.stop("docs");
       });
 
-      expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
-      expect(manifests.tool("docs", "skill/triage")?.state).toBe("unapproved");
+      expect(outcome).toMatchObject({ data: expect.stringContaining("the oldest") });
     },
   );
+
+  test("whose server lists other files when it is started is not asked about as it was known", async () => {
+    const world = await openSkillServer();
+    await world.servers.hub.stop("docs");
+    await world.write(CHANGED);
+
+    const { outcome, asked } = await use(world);
+    const again = await use(world);
+
+    expect(outcome).toMatchObject({ error: { code: "conflict" } });
+    expect(asked).toEqual([]);
+    expect(again).toMatchObject({ outcome: { data: expect.stringContaining("the newest") }, asked: [{}] });
+  });
 
   test("is asked about each time with pin: false", async () => {
     const world = await openSkillServer("honest", {}, { pin: false });
@@ -147,14 +193,15 @@ labels.md
   });
 
   test.each([
-    ["lying", {}, "another digest"],
-    ["lying", { file: "labels.md" }, "sent 10 bytes and listed 9"],
-    ["misdescribed", {}, "other front matter"],
-  ])("of a %s server is neither used nor accepted: %o", async (kind, args, reason) => {
+    ["lying", "another digest"],
+    ["padding", "sent 10 bytes and listed 9"],
+    ["misdescribed", "other front matter"],
+  ])("of a %s server is neither asked about nor used", async (kind, reason) => {
     const world = await openSkillServer(kind);
 
-    const { outcome } = await use(world, args);
+    const { outcome, asked } = await use(world);
 
+    expect(asked).toEqual([]);
     expect(outcome).toMatchObject({ error: { code: "action_failed", error: expect.stringContaining(reason) } });
     expect(JSON.stringify(outcome)).not.toContain("Start with");
     expect(world.servers.manifests.tool("docs", "skill/triage")?.state).toBe("unapproved");

@@ -24,12 +24,19 @@ export interface AnsweredCalls {
 }
 
 /** Makes the calls of an answer that have no result, all at once, and then carries out its `respond`. */
-export async function answerCalls(parts: TurnLoopParts, given: readonly OpenCall[]): Promise<AnsweredCalls> {
+export async function answerCalls(
+  parts: TurnLoopParts,
+  given: readonly OpenCall[],
+  saveResult: (call: OpenCall) => Promise<void>,
+): Promise<AnsweredCalls> {
   const others = given.filter((call) => !isRespond(call));
   const open = await Promise.all(
-    given.map((call) => {
+    given.map(async (call) => {
       if (call.text !== undefined || isRespond(call)) return call;
-      return others.indexOf(call) < CALL_LIMIT ? makeCall(parts, call) : refuseCall(call);
+      if (others.indexOf(call) >= CALL_LIMIT) return refuseCall(call);
+      const made = await makeCall(parts, call);
+      await saveResult(made);
+      return made;
     }),
   );
   const made = open.filter((call) => !isRespond(call));

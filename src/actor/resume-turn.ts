@@ -1,7 +1,7 @@
 import type { TurnCallResult } from "../approval/turn-service.ts";
 import type { Caller } from "../core/caller.ts";
 import { recoverCall } from "../core/recover-call.ts";
-import type { ActorServices } from "./actor-runtime.ts";
+import type { ActorServices } from "./actor-services.ts";
 import { isRespond } from "./respond.ts";
 import type { OpenCall, TurnProgress } from "./turn-progress.ts";
 

@@ -1,17 +1,17 @@
 import type { Turn } from "../approval/turn.ts";
-import type { Caller } from "../core/caller.ts";
-import { getErrorMessage, type Problem, QmError } from "../core/errors.ts";
+import { type Caller, isLeftOpen } from "../core/caller.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import { clip, type Json, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { createAnchorStream } from "../distribution/anchors.ts";
 import { computeCost } from "../invoke/call-model.ts";
 import type { CompiledActor } from "../policy/actors.ts";
-import type { ActorServices } from "./actor-runtime.ts";
+import type { ActorServices, AroundTurn } from "./actor-services.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
 import type { StoredSession } from "./session-store.ts";
 import { buildSystemPrompt } from "./system-prompt.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
-import { closeOpenCalls, type TurnProgress, toTitle } from "./turn-progress.ts";
+import { closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -23,6 +23,10 @@ export interface TurnRun {
   readonly progress: TurnProgress;
   readonly signal: AbortSignal;
   readonly onEvent: ((event: ActorEvent) => void) | undefined;
+  /** Finds a delegated turn again when the call that delegated it is repeated. */
+  readonly key?: string;
+  /** The call that delegated the turn. */
+  readonly around?: AroundTurn;
 }
 
 /** `passedTo`: the actor that the work was left to. */
@@ -41,13 +45,13 @@ export async function runTurn(
   const { caller } = turn;
   const emit = createSafeEmitter(run.onEvent, services.onProblem);
   let loop: ReturnType<typeof createTurnLoop> | undefined;
-  let ended: LoopEnd | { readonly state: "failed" | "cancelled"; readonly error: QmError };
+  let ended: LoopEnd | ReturnType<typeof toFailure>;
   try {
     const history = await services.sessions.readHistory(session.id);
     loop = createTurnLoop(
       {
         turn,
-        surface: await services.openSurface(caller, actor),
+        surface: await services.openSurface(caller, actor, run.around),
         model: services.createModel(model, caller, turn.id, signal),
         getCost: (answer) => model.price && computeCost(answer, model.price),
         system: buildSystemPrompt(actor.settings),
@@ -59,62 +63,79 @@ export async function runTurn(
         openText: () => forwardText(services, caller, emit),
         findPassProblem: (to) => findPassProblem(caller, to),
         deliver: async (part) => emit({ type: "part", part: await fillPart(services, caller, part) }),
+        holdSources: async () => run.around && services.holdSources(turn.id),
       },
       run.progress,
     );
     ended = await loop.run();
   } catch (thrown) {
-    ended = { state: signal.aborted ? "cancelled" : "failed", error: toTurnError(thrown, signal) };
+    ended = toFailure(thrown, signal);
   }
   const progress = loop?.progress ?? run.progress;
-  const common = { actor: caller.actor, session: caller.session, turnId: turn.id, ...toUsage(progress) };
+  const common = { actor: caller.actor, session: caller.session, turnId: turn.id, ...countUse(progress) };
   if (ended.state === "suspended") {
     const { resumeToken, expiresAt: resumeExpiresAt, parts } = ended.suspended;
     return { envelope: { ...common, turnState: "suspended", parts, resumeToken, resumeExpiresAt } };
   }
-  const error = "error" in ended ? ended.error : await keepTurn(services, run, progress, ended.state);
-  if ("error" in ended) await keepTurn(services, run, progress, ended.state).catch(() => undefined);
-  const parts = await fillParts(services, caller, progress.parts);
-  if (error !== undefined) {
-    const state = "error" in ended ? ended.state : "failed";
-    const problem: Problem = error.toProblem();
-    const shown = state === "cancelled" ? parts : [...parts, { partType: "error", text: error.message } as const];
-    return { envelope: { ...common, turnState: state, parts: shown, error: problem } };
+  // The actor that delegated the turn gets the tokens: its model sees the answer.
+  const parts = run.around === undefined ? await fillParts(services, caller, progress.parts) : progress.parts;
+  if (ended.state === "failed" && ended.isLeft) {
+    await turn.release().catch(() => {});
+    return { envelope: { ...common, turnState: "failed", parts, error: ended.error.toProblem() } };
   }
-  const turnState = ended.state === "failed" ? "failed" : ended.state;
-  return { envelope: { ...common, turnState, parts }, ...("to" in ended ? { passedTo: ended.to } : {}) };
+  const envelope =
+    "error" in ended ? describeFailure({ ...common, parts }, ended) : { ...common, turnState: ended.state, parts };
+  const passedTo = ended.state === "passed" ? ended.to : undefined;
+  const lost = await keepTurn(services, run, progress, envelope, passedTo);
+  if (lost !== undefined && !("error" in ended))
+    return { envelope: describeFailure(envelope, { state: "failed", error: lost }) };
+  return { envelope, ...omitUndefined({ passedTo }) };
+}
+
+type Failure = { readonly state: "failed" | "cancelled"; readonly error: QmError };
+
+function describeFailure(reached: Omit<ActorEnvelope, "turnState">, { state, error }: Failure): ActorEnvelope {
+  const part = { partType: "error", text: error.message } as const;
+  const parts = state === "cancelled" ? reached.parts : [...reached.parts, part];
+  return { ...reached, parts, turnState: state, error: error.toProblem() };
 }
 
 /** Adds the messages to the session and ends the turn. Answers the error if that is not possible. */
 async function keepTurn(
   { sessions, runtime }: ActorServices,
-  { session, turn }: TurnRun,
+  { session, turn, key }: TurnRun,
   progress: TurnProgress,
-  state: LoopEnd["state"] | "failed" | "cancelled",
+  envelope: ActorEnvelope,
+  passedTo: string | undefined,
 ): Promise<QmError | undefined> {
+  const { turnState } = envelope;
   try {
     const closed = closeOpenCalls(progress, "error: the turn ended before this call was answered.");
     // Fails if another process has taken the turn, which then keeps the messages.
     await turn.save(closed as unknown as Json);
+    const result =
+      key === undefined ? undefined : ((passedTo === undefined ? envelope : { passedTo }) as unknown as Json);
     const end = { turn: turn.id, messages: closed.messages, title: toTitle(progress), at: runtime.now() };
-    await sessions.finish(session.id, end);
-    await turn.end(state === "failed" || state === "cancelled" ? state : "complete");
+    await sessions.finish(session.id, { ...end, ...omitUndefined({ result }) });
+    await turn.end(turnState === "failed" || turnState === "cancelled" ? turnState : "complete");
     return undefined;
   } catch (thrown) {
     return thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
   }
 }
 
-function toTurnError(thrown: unknown, signal: AbortSignal): QmError {
-  if (signal.aborted) return new QmError("cancelled", "the turn was cancelled");
-  return thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
+/** `isLeft`: the process ends, and another one can continue the turn. */
+function toFailure(thrown: unknown, { aborted, reason }: AbortSignal): Failure & { readonly isLeft?: true } {
+  if (aborted && isLeftOpen(reason)) {
+    const hint = "Resume the turn after the restart.";
+    return { state: "failed", error: new QmError("interrupted", getErrorMessage(reason), { hint }), isLeft: true };
+  }
+  if (aborted) return { state: "cancelled", error: new QmError("cancelled", "the turn was cancelled") };
+  return {
+    state: "failed",
+    error: thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown)),
+  };
 }
-
-const toUsage = ({ requests, calls, inputTokens, outputTokens, cost }: TurnProgress) => ({
-  steps: requests,
-  calls,
-  usage: { inputTokens, outputTokens, ...omitUndefined({ cost }) },
-});
 
 /** A listener that throws does not disturb the turn. */
 function createSafeEmitter(

@@ -69,8 +69,8 @@ export interface SessionStore {
   claim(id: string, turn: string, former: string | undefined, key: string | undefined): Promise<boolean>;
   /** Adds the messages of a turn and gives the session up. False: another turn has it. */
   finish(id: string, end: FinishedTurn): Promise<boolean>;
-  /** Forgets the result of a delegated turn, which its caller has got. */
-  deliver(id: string, key: string): Promise<void>;
+  /** Forgets the results of a delegation, which its caller has got. */
+  deliver(owner: SessionOwner, session: string, key: string): Promise<void>;
   readHistory(id: string): Promise<SessionHistory>;
   /** As they were, for people. */
   readMessages(id: string, page: MessagePage): Promise<readonly SessionMessage[]>;

@@ -14,7 +14,7 @@ import type { Surface } from "../surface/surface.ts";
 import { answerCalls, CALL_LIMIT } from "./answer-calls.ts";
 import type { ActorEvent, AnswerPart } from "./envelope.ts";
 import { isRespond, readResponse, respondTool } from "./respond.ts";
-import type { TurnProgress } from "./turn-progress.ts";
+import type { OpenCall, TurnProgress } from "./turn-progress.ts";
 
 /** Answers with mistakes of form that cost no step, in a row. */
 const UNCOUNTED_LIMIT = 3;
@@ -38,6 +38,8 @@ export interface TurnLoopParts {
   findPassProblem(actor: string): string | undefined;
   /** Gives a part to the host while the turn runs. */
   deliver(part: AnswerPart): Promise<void>;
+  /** Stores where the data of a delegated turn comes from. */
+  holdSources(): Promise<void>;
 }
 
 export type LoopEnd =
@@ -78,6 +80,14 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
       cost: cost === undefined ? progress.cost : (progress.cost ?? 0) + cost,
     });
     return answer;
+  }
+
+  /** Stores the result of a call while others of the same answer run. After an abort the ledger tells what became of it. */
+  async function saveResult(result: OpenCall): Promise<void> {
+    const open = progress.open?.map((call) => (call.callId === result.callId ? result : call));
+    if (signal.aborted) return;
+    change({ open });
+    if (open?.some((call) => call.text === undefined && !isRespond(call))) await save();
   }
 
   async function deliver(given: readonly AnswerPart[]): Promise<void> {
@@ -152,7 +162,8 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
           if (ended !== undefined) return ended;
           if (progress.open === undefined) continue;
         }
-        const { open, responses, end, isMalformed } = await answerCalls(parts, progress.open);
+        const { open, responses, end, isMalformed } = await answerCalls(parts, progress.open, saveResult);
+        await parts.holdSources();
         change({ open });
         if (open.some(({ text }) => text === undefined)) {
           signal.throwIfAborted();

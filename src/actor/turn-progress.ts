@@ -1,4 +1,5 @@
-import { clip, type Json } from "../core/json.ts";
+import { QmError } from "../core/errors.ts";
+import { clip, isRecord, type Json, omitUndefined } from "../core/json.ts";
 import type { ModelMessage } from "../core/model.ts";
 import type { AnswerPart } from "./envelope.ts";
 
@@ -38,8 +39,6 @@ export interface TurnProgress {
   readonly parts: readonly AnswerPart[];
   /** The calls of the last message. Absent: the next thing is a request. */
   readonly open?: readonly OpenCall[];
-  /** The call that this turn was delegated by, and the key that finds the turn again. */
-  readonly parent?: string;
 }
 
 export const startTurnProgress = (message: string): TurnProgress => ({
@@ -52,6 +51,20 @@ export const startTurnProgress = (message: string): TurnProgress => ({
   inputTokens: 0,
   outputTokens: 0,
   parts: [],
+});
+
+/** Reads a memo. Throws `conflict` for one of a host's own loop. */
+export function readProgress(memo: Json): TurnProgress {
+  if (isRecord(memo) && Array.isArray(memo.messages) && typeof memo.requests === "number")
+    return memo as unknown as TurnProgress;
+  throw new QmError("conflict", "this turn does not belong to an actor", { hint: "Use turns.resume." });
+}
+
+/** For the envelope. */
+export const countUse = ({ requests, calls, inputTokens, outputTokens, cost }: TurnProgress) => ({
+  steps: requests,
+  calls,
+  usage: { inputTokens, outputTokens, ...omitUndefined({ cost }) },
 });
 
 const TITLE_CHARS = 80;

@@ -1,4 +1,6 @@
-import { type ActorServices, createActorRuntime } from "../actor/actor-runtime.ts";
+import { createActorRuntime } from "../actor/actor-runtime.ts";
+import type { ActorServices } from "../actor/actor-services.ts";
+import { createDelegation } from "../actor/delegated-turn.ts";
 import { createSessionService } from "../actor/session-service.ts";
 import type { NewEvent } from "../core/events.ts";
 import { createCallModel } from "../invoke/call-model.ts";
@@ -27,6 +29,8 @@ export function createActorSystem(
     },
     record: (caller, event) => ledger.flush(write(caller, event)),
   };
-  const { callActor, resumeActor, resumeSession } = createActorRuntime(services);
-  return { callActor, resumeActor, resumeSession, sessions: createSessionService(services) };
+  const actors = createActorRuntime(services);
+  const { callActor, resumeActor, close } = actors;
+  const runDelegatedTurn = createDelegation(services, actors);
+  return { callActor, resumeActor, runDelegatedTurn, sessions: createSessionService(services, actors), close };
 }

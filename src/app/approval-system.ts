@@ -75,6 +75,7 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
     ...parts,
     ...waiting,
     answer: service.answer,
+    readFiles: service.readFiles,
     async expire(approval, reason) {
       await expire(approval, reason, { by: approval.caller.actor, via: approval.via });
     },

@@ -208,7 +208,14 @@ const quartermasterSchema = z.strictObject({
         }),
       ),
       pins: z
-        .looseObject({ all: callback, get: callback, getFiles: callback, add: callback, replace: callback })
+        .looseObject({
+          all: callback,
+          get: callback,
+          getFiles: callback,
+          getContent: callback,
+          add: callback,
+          replace: callback,
+        })
         .optional(),
     })
     .optional(),

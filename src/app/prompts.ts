@@ -9,14 +9,14 @@ import type { ActorSettings } from "../policy/actors.ts";
 import { type Directory, renderDirectory, renderHints } from "../search/directory.ts";
 import { getWireNames } from "../surface/native-tools.ts";
 import { loadTokenCounter, resolveSurfaceKind } from "../surface/open-surface.ts";
+import type { SurfaceBackend } from "../surface/surface.ts";
 import {
   buildPromptPrefix,
   createSection,
   joinSections,
   type PromptSection,
-  type RouterPrompt,
-} from "../surface/router-prompt.ts";
-import type { SurfaceBackend } from "../surface/surface.ts";
+  type SystemPrompt,
+} from "../surface/system-prompt.ts";
 import { readHotList } from "../surface/universal/shortcuts.ts";
 import type { Discovery } from "./discovery.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -97,7 +97,7 @@ export function createPrompts(parts: {
       const hinted = await renderEnabledHints(query, caller);
       return [listed, hinted].filter((block) => block !== "").join("\n\n");
     },
-    async prompt(caller: Caller, { query, kind: asked, tokens, dynamic = true }: PromptOptions): Promise<RouterPrompt> {
+    async prompt(caller: Caller, { query, kind: asked, tokens, dynamic = true }: PromptOptions): Promise<SystemPrompt> {
       const { surface, settings } = actorOf(caller);
       const view = backend.getView(caller);
       const { canSearch } = backend;

@@ -1,3 +1,5 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
 import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
@@ -30,9 +32,9 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
-import type { RouterPrompt } from "../surface/router-prompt.ts";
 import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
+import type { SystemPrompt } from "../surface/system-prompt.ts";
 import {
   type ActionDescription,
   type ActionList,
@@ -86,6 +88,12 @@ export interface UsableSkill
   extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
     Pick<Action, "world"> {}
 
+/** An action that other agents may call. */
+export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
+  /** The arguments on one line: `(path: string, limit?: integer)`. */
+  readonly signature: string;
+}
+
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
  * `unknown_actor` for an actor that is not configured, and `invalid_config` for one that lists an unknown action.
@@ -108,7 +116,7 @@ export interface Quartermaster {
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
   /** The system prompt for a caller's model: how to use its tools, then what changes from turn to turn. */
-  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<RouterPrompt>;
+  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<SystemPrompt>;
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
@@ -118,6 +126,10 @@ export interface Quartermaster {
   categories(caller?: CallerOptions): readonly string[];
   /** The actions with files that the caller may read now without approval, for MCP's skills. Sorted by name. */
   skills(caller?: CallerOptions): readonly UsableSkill[];
+  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
+  exposedActions(caller?: CallerOptions): readonly ExposedAction[];
+  /** Tasks that other agents gave us, for an endpoint that serves them. */
+  openPeerTasks(): Promise<PeerTasks>;
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   /**
@@ -127,9 +139,9 @@ export interface Quartermaster {
   callActor(name: string, message: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
   resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
-  /** Continues the open turn of a session without its token. For the operator: whoever can read the store may do it. */
-  resumeSession(name: string, session: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   readonly sessions: Sessions;
+  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
+  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
@@ -272,6 +284,22 @@ function exposeParts(parts: Parts): Quartermaster {
           return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
         });
     },
+    exposedActions: (caller) =>
+      getView(caller)
+        .actions()
+        .filter(({ peerExposed }) => peerExposed)
+        .map((action) => {
+          const { name, description, tags, examples, localActor } = action;
+          return {
+            name,
+            description,
+            tags,
+            examples,
+            signature: formatSignature(action),
+            ...omitUndefined({ localActor }),
+          };
+        }),
+    openPeerTasks: parts.openPeerTasks,
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);
@@ -320,12 +348,8 @@ function exposeParts(parts: Parts): Quartermaster {
       return actors.callActor(caller, message, omitUndefined({ signal, onEvent }));
     },
     resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
-    async resumeSession(name, session, options = {}) {
-      const { caller: given, signal, onEvent } = checkActorOptions(options);
-      const caller = parseCaller({ ...given, session, actor: name });
-      return actors.resumeSession(caller, omitUndefined({ signal, onEvent }));
-    },
     sessions: actors.sessions,
+    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),

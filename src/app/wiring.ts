@@ -1,3 +1,4 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
 import { createActivationLists, createLocalActivationList } from "../activation/activation-store.ts";
 import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
@@ -5,16 +6,17 @@ import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import type { JsonSchema } from "../core/action.ts";
+import { hasSideEffects, type JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
+import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { silentTracer } from "../core/tracing.ts";
-import { createAnchors } from "../distribution/anchors.ts";
+import { createAnchors, shareAnchors } from "../distribution/anchors.ts";
 import { createDistributor } from "../distribution/distributor.ts";
 import { createBudgetMeter } from "../invoke/budget-meter.ts";
 import { createCallRecorder, toCallerFields } from "../invoke/call-record.ts";
@@ -47,6 +49,10 @@ import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+function ignoreQmError(thrown: unknown): void {
+  if (!(thrown instanceof QmError)) throw thrown;
+}
 
 const NO_PEERS: Peers = {
   list: () => [],
@@ -93,7 +99,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
-    prune: (before) => Promise.all([turns.prune(before), store.methodRuns.prune(before)]),
+    prune: (before) => Promise.all([turns, store.methodRuns, store.peerTasks].map((each) => each.prune(before))),
     resume(permit) {
       const { callId, action, args, caller, via, method } = permit.approval;
       const call = { id: callId, name: action, args, caller, via, permit, method };
@@ -181,6 +187,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const running = { ...shared, getView, runner, distributor, redact, onProblem, getHintWords };
   const pipeline: InvokePipeline = {
     ...running,
+    hopsLimit: options.limits.hops,
     get policy() {
       return policy;
     },
@@ -203,7 +210,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     ...createCallFinder(ledger, approvals),
     turns,
     sessions: store.sessions,
+    approvals,
     anchors,
+    shareTokens: (between, value) => shareAnchors(store.anchors, between, value),
+    holdSources: infospace.lineage.hold,
+    resumeSources: infospace.lineage.resume,
     meter: pipeline.meter,
     ledger,
     getActor(caller) {
@@ -211,8 +222,20 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       return requireActor(policy, caller.actor);
     },
     getModel: (name) => options.models.get(name),
-    openSurface: (caller, actor) =>
-      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+    openSurface(caller, actor, around) {
+      const { callId, heldSlots: held, dialogue, trace } = around ?? {};
+      const inside = callId && held ? { inside: { callId, held, isFromModel: true }, dialogue, trace } : {};
+      const insideBackend: typeof backend = {
+        ...backend,
+        invoke: (request, signal) => backend.invoke({ ...request, ...inside }, signal),
+      };
+      return openSurface(
+        { backend: insideBackend, lists, uses, now: runtime.now },
+        caller,
+        getSurfaceChoice(actor),
+        true,
+      );
+    },
     isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
   });
   const prompts = createPrompts({
@@ -266,6 +289,32 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       scan({ name, description, fields }) {
         const findings = scanDefinition({ name, description, inputSchema: fields as JsonSchema }, names);
         return [...new Set(findings.filter(({ severity }) => severity === "serious").map(({ kind }) => kind))];
+      },
+    });
+  }
+
+  async function openPeerTasks(): Promise<PeerTasks> {
+    const { createPeerTasks } = await import("../a2a/task-service.ts");
+    return createPeerTasks({
+      ...base,
+      store: store.peerTasks,
+      self: systemProcess,
+      invoke({ action: name, args, caller }, signal, dialogue) {
+        return backend.invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal);
+      },
+      canRepeat(name) {
+        const action = catalog.snapshot().get(name);
+        if (action === undefined) return false;
+        // The turn of an actor is stored step by step, and continues.
+        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
+      },
+      waitForApproval: (id, signal) => approvals.look(id, { signal }),
+      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      async withdraw(id) {
+        const approval = await store.approvals.get(id);
+        // One that was answered or has expired meanwhile needs no withdrawal.
+        if (approval !== undefined)
+          await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch(ignoreQmError);
       },
     });
   }
@@ -346,6 +395,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       notifyListeners();
     },
     openSkillTrust,
+    openPeerTasks,
     openReplay: () => {
       replay ??= openReplay();
       return replay;
@@ -354,7 +404,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       runner.close();
       gatekeeper.close();
       const workers = [worker.close, methodSystem.worker.close, retention.close, interrupted.close];
-      await closeAll([...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
+      await closeAll([actors.close, ...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
       const inUse = [infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },

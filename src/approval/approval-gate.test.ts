@@ -52,6 +52,7 @@ async function opened() {
     now: systemRuntime.now,
     settings: () => compileApprovals({}),
     toView: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "", masked: [], warnings: [] }),
+    readFiles: async () => ({ parts: [] }),
     answer: async () => {},
     expire: async (_, reason) => void expired.push(reason),
     recordRequest: async () => {},

@@ -2,11 +2,11 @@ import { canShowForm, type Dialogue, isLeftOpen } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { CLIENT_ROLE, type CompiledApprovals, checkApprover } from "../policy/approval-rules.ts";
-import type { Approval, ApprovalAnswer, ApprovalView, Approver, AskPerson } from "./approval.ts";
+import type { Approval, ApprovalAnswer, Approvals, ApprovalView, Approver, AskPerson } from "./approval.ts";
 import { isFinished, toApprovalOutcome } from "./approval.ts";
 import { type ApprovalRequest, createNewApproval } from "./approval-request.ts";
 import type { ApprovalStore, ApprovalWatcher } from "./approval-store.ts";
-import { parseElicitationAnswer, toElicitation } from "./approval-view.ts";
+import { MESSAGE_LIMIT, parseElicitationAnswer, toElicitation } from "./approval-view.ts";
 import type { ExecutionPermit, PermitService } from "./permits.ts";
 
 /** The channels that can ask a person while the call waits. Without any, the call returns `waiting` at once. */
@@ -32,6 +32,13 @@ export interface ApprovalGate {
   >;
 }
 
+/** The question for the person at a client, or why they are not asked. */
+interface ClientQuestion {
+  readonly dialogue: Dialogue;
+  readonly approver: Approver;
+  readonly question: ReturnType<typeof toElicitation>;
+}
+
 const FOLLOW_LIMIT_MS = 60_000;
 
 /** `close` stops all waiting: open questions stay open, and their calls return `waiting`. */
@@ -44,6 +51,7 @@ export function createApprovalGate(options: {
   readonly settings: () => CompiledApprovals;
   readonly ask?: AskPerson | undefined;
   readonly toView: (approval: Approval) => ApprovalView;
+  readonly readFiles: Approvals["readFiles"];
   answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<unknown>;
   expire(approval: Approval, reason: string): Promise<void>;
   recordRequest(approval: Approval): Promise<void>;
@@ -58,7 +66,7 @@ export function createApprovalGate(options: {
     const at = now();
     const until = new Date(at.getTime() + (asked.objection.expiresInMs ?? expiresInMs));
     const when = { id: options.newId(), requestedAt: at.toISOString(), expiresAt: until.toISOString() };
-    const { approval, isNew } = await store.request(createNewApproval(asked, when), maxOpen);
+    const { approval, isNew } = await store.request(createNewApproval(asked, when), maxOpen, asked.preview?.files);
     if (!isNew) return approval;
     try {
       await options.recordRequest(approval);
@@ -89,7 +97,7 @@ export function createApprovalGate(options: {
     try {
       return await runUntilClosed(live, async (over) => {
         const channels = [
-          elicitAnswer(approval, live.dialogue, over),
+          elicitAnswer(approval, await createClientQuestion(approval, live.dialogue), over),
           callApprover(approval, live.ask, over),
           callApprover(approval, options.ask, over),
         ].filter((channel) => channel !== undefined);
@@ -134,16 +142,16 @@ export function createApprovalGate(options: {
     }
   }
 
-  function createClientQuestion(approval: Approval, dialogue: Dialogue | undefined) {
+  async function createClientQuestion(approval: Approval, dialogue: Dialogue | undefined) {
     if (dialogue === undefined || !settings().askClient || !canShowForm(dialogue.capabilities)) return undefined;
     const { user, person, session } = approval.caller;
     const approver = { id: user?.id ?? person ?? `the client of ${session}`, roles: [CLIENT_ROLE], via: "elicitation" };
     if (checkApprover(settings(), approval, approver, "approved") !== undefined) return undefined;
-    return { dialogue, approver, question: toElicitation(options.toView(approval)) };
+    const files = await options.readFiles(approval.id, { characters: MESSAGE_LIMIT });
+    return { dialogue, approver, question: toElicitation(options.toView(approval), files) };
   }
 
-  function elicitAnswer(approval: Approval, client: Dialogue | undefined, over: AbortSignal) {
-    const asked = createClientQuestion(approval, client);
+  function elicitAnswer(approval: Approval, asked: ClientQuestion | undefined, over: AbortSignal) {
     if (asked === undefined || "unfit" in asked.question) return undefined;
     const { dialogue, approver, question } = asked;
     return recordAnswer(approval, over, async () => {
@@ -178,8 +186,8 @@ export function createApprovalGate(options: {
     }
   }
 
-  function getUnfitReason(approval: Approval, dialogue: Dialogue | undefined): string | undefined {
-    const asked = approval.state === "pending" ? createClientQuestion(approval, dialogue) : undefined;
+  async function getUnfitReason(approval: Approval, dialogue: Dialogue | undefined): Promise<string | undefined> {
+    const asked = approval.state === "pending" ? await createClientQuestion(approval, dialogue) : undefined;
     return asked !== undefined && "unfit" in asked.question ? asked.question.unfit : undefined;
   }
 
@@ -193,7 +201,7 @@ export function createApprovalGate(options: {
           const [current, permit] = await claimPermit(answered, isPending, live);
           if (permit !== undefined) return { kind: "permit", permit };
           if (!isFinished(current))
-            return { kind: "waiting", approval: current, unfit: getUnfitReason(current, live.dialogue) };
+            return { kind: "waiting", approval: current, unfit: await getUnfitReason(current, live.dialogue) };
         }
         // If the outcome was delivered before, the same call is a new one.
         const ended = await store.get(approval.id);

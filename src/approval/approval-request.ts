@@ -1,6 +1,7 @@
-import { type Action, fingerprint, getDefinitionHash } from "../core/action.ts";
+import { type Action, fingerprint, getDefinitionHash, type Preview } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
+import { listShownFiles } from "../core/shown-file.ts";
 import type { Objection } from "../policy/objection.ts";
 import type { NewApproval } from "./approval-store.ts";
 
@@ -30,7 +31,7 @@ export interface ApprovalRequest extends ApprovalBinding {
   readonly method?: string | undefined;
   readonly via: string;
   readonly objection: Objection;
-  readonly preview: string | undefined;
+  readonly preview: Preview | undefined;
 }
 
 export function createNewApproval(
@@ -53,6 +54,7 @@ export function createNewApproval(
     level,
     rule,
     reason,
-    ...(preview === undefined ? {} : { preview }),
+    ...(preview === undefined ? {} : { preview: preview.text }),
+    ...(preview?.files === undefined ? {} : { files: listShownFiles(preview.files) }),
   };
 }

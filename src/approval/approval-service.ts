@@ -12,11 +12,12 @@ import type { Approval, ApprovalAnswer, Approvals, ApprovalView, Approver } from
 import { formatExpiryReason, isFinished, toApprovalOutcome, toReason } from "./approval.ts";
 import type { ApprovalStore, ApprovalWait, ApprovalWatcher } from "./approval-store.ts";
 import { toApprovalView } from "./approval-view.ts";
+import { readFilePortion } from "./file-portion.ts";
 
 export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
 
 export interface ApprovalService
-  extends Pick<Approvals, "list" | "get" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
+  extends Pick<Approvals, "list" | "get" | "readFiles" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly toView: (approval: Approval) => ApprovalView;
   expireOld(): Promise<void>;
   expire(approval: Approval, reason: string, who?: { readonly by: string; readonly via: string }): Promise<boolean>;
@@ -108,6 +109,10 @@ export function createApprovalService(options: {
     async get(id) {
       await expireIfLate(await getApproval(id));
       return toView(await getApproval(id));
+    },
+    async readFiles(id, options) {
+      const { files = [] } = await getApproval(id);
+      return readFilePortion(files, ({ digest }) => store.getContent(digest), mask, options);
     },
     async reveal(id, approver) {
       requireApprover(approver);

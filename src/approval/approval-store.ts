@@ -3,6 +3,7 @@ import { raceAbort } from "../core/async.ts";
 import type { NewEvent } from "../core/events.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
+import type { FileBytes, GetContent } from "../core/shown-file.ts";
 import type { Approval, ApprovalQuery, RecordedAnswer } from "./approval.ts";
 
 export type ClaimedApproval = { readonly approval: Approval; readonly executor: LeaseHolder };
@@ -14,8 +15,17 @@ export type NewApproval = Omit<
 
 /** Each change names its initial state and returns whether it was made: of several processes, exactly one makes it. */
 export interface ApprovalStore {
-  /** Adds a question, or returns the open or undelivered one of the same binding. Throws `overloaded` at `maxOpen`. */
-  request(approval: NewApproval, maxOpen: number): Promise<{ readonly approval: Approval; readonly isNew: boolean }>;
+  /**
+   * Adds a question with the bytes of its files, or returns the open or undelivered one of the same binding. Throws
+   * `overloaded` at `maxOpen`.
+   */
+  request(
+    approval: NewApproval,
+    maxOpen: number,
+    files?: FileBytes,
+  ): Promise<{ readonly approval: Approval; readonly isNew: boolean }>;
+  /** The bytes of a file of a question. */
+  readonly getContent: GetContent;
   get(id: string): Promise<Approval | undefined>;
   list(query: ApprovalQuery): Promise<readonly Approval[]>;
   listLate(at: Date): Promise<readonly Approval[]>;

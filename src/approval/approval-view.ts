@@ -1,20 +1,28 @@
 import { type AskedQuestion, flattenCaller } from "../core/caller.ts";
-import { listCharacterWarnings, toVisibleJson, toVisibleLine, toVisibleText } from "../core/display-text.ts";
+import { toVisibleJson, toVisibleLine, toVisibleText } from "../core/display-text.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import type { MaskedSecret, MaskedValue } from "../core/known-secret.ts";
 import { type Approval, type ApprovalAnswer, type ApprovalView, REASON_LIMIT, toReason } from "./approval.ts";
+import { type FilePortion, formatFilePart } from "./file-portion.ts";
+import { listWarnings } from "./text-warnings.ts";
 
 /** A longer question is not asked by form, because clients cut what they show. */
-const MESSAGE_LIMIT = 4_000;
+export const MESSAGE_LIMIT = 4_000;
 
-export function toElicitation(approval: ApprovalView): AskedQuestion | { readonly unfit: string } {
-  const { action, reason, args, preview, masked, warnings } = approval;
-  if (masked.length > 0) return { unfit: "it holds secrets that are masked" };
+export function toElicitation(
+  approval: ApprovalView,
+  { parts, next }: FilePortion,
+): AskedQuestion | { readonly unfit: string } {
+  const { action, reason, args, preview } = approval;
+  const all = [approval, ...parts];
+  if (all.some(({ masked }) => masked.length > 0)) return { unfit: "it holds secrets that are masked" };
   const lines = [`May ${toVisibleLine(action)} run? ${toVisibleLine(reason)}`, `Arguments: ${toVisibleJson(args)}`];
   // Indented, so that none of its lines can be taken for one of ours.
   if (preview !== undefined) lines.push("What it would do:", `  ${toVisibleText(preview).replaceAll("\n", "\n  ")}`);
-  const message = [...lines, ...warnings.map((warning) => `Careful: it ${warning}`)].join("\n");
-  if (message.length > MESSAGE_LIMIT) return { unfit: "it is too long to be shown in full" };
+  lines.push(...parts.flatMap(formatFilePart));
+  const warnings = new Set(all.flatMap((each) => each.warnings));
+  const message = [...lines, ...[...warnings].map((warning) => `Careful: it ${warning}`)].join("\n");
+  if (message.length > MESSAGE_LIMIT || next !== undefined) return { unfit: "it is too long to be shown in full" };
   const description = "approve: exactly this call runs, once. deny: it does not run.";
   const decision = { type: "string", title: "Your decision", enum: ["approve", "deny"], description };
   const properties = { decision, reason: { type: "string", title: "Why", maxLength: REASON_LIMIT } };
@@ -48,23 +56,3 @@ export function toApprovalView(approval: Approval, mask: (value: Json) => Masked
 /** `GITHUB_TOKEN (2 times)`: the masked secrets, so that no other text is taken for a mask. */
 export const formatMaskedSecrets = (masked: readonly MaskedSecret[]): string =>
   masked.map(({ name, times }) => (times === 1 ? name : `${name} (${times} times)`)).join(", ");
-
-/** A caller may write text like a mask, so that a harmless secret seems to be there. */
-const LIKE_A_MASK = /\[\s*(?:secret|redacted)\b/i;
-
-function listWarnings(exact: Json, masked: Json): readonly string[] {
-  const warnings = listCharacterWarnings(collectText(masked));
-  if (!LIKE_A_MASK.test(collectText(exact))) return warnings;
-  return [...warnings, "contains text that looks like a masked secret but is not one"];
-}
-
-function collectText(value: Json): string {
-  const texts: string[] = [];
-  const collect = (part: Json): void => {
-    if (typeof part === "string") texts.push(part);
-    else if (Array.isArray(part)) part.forEach(collect);
-    else if (isRecord(part)) for (const [key, inner] of Object.entries(part)) [key, inner as Json].forEach(collect);
-  };
-  collect(value);
-  return texts.join("\n");
-}

@@ -10,6 +10,8 @@ import {
   VALUE_LIMIT,
   type WaitingApproval,
 } from "../core/outcome.ts";
+import type { ShownFile } from "../core/shown-file.ts";
+import type { FilePortion, FilePortionOptions } from "./file-portion.ts";
 
 export const approvalStates = ["pending", "approved", "denied", "expired", "executing", "done", "interrupted"] as const;
 
@@ -47,6 +49,8 @@ export interface Approval {
   readonly reason: string;
   /** Exactly what would run, if the arguments do not tell it all. */
   readonly preview?: string;
+  /** The files that would be used. `readFiles` shows them. */
+  readonly files?: readonly ShownFile[];
   readonly requestedAt: string;
   readonly expiresAt: string;
   readonly answer?: RecordedAnswer;
@@ -118,6 +122,8 @@ export interface Approvals {
   list(query?: ApprovalQuery): Promise<readonly ApprovalView[]>;
   /** Throws `not_found`. */
   get(id: string): Promise<ApprovalView>;
+  /** A portion of the files that a call would use, to be shown before anyone approves it. Throws `not_found`. */
+  readFiles(id: string, options?: FilePortionOptions): Promise<FilePortion>;
   /** Shows a call with its secrets to an approver, and records that. Throws `not_found` and `denied`. */
   reveal(id: string, approver: Approver): Promise<ApprovalView>;
   /**

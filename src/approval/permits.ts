@@ -9,6 +9,8 @@ import type { ApprovalStore, ClaimedApproval } from "./approval-store.ts";
 export interface ExecutionPermit {
   readonly approval: Approval;
   readonly executor: string;
+  /** The bytes of a file that the approver could read. Undefined: there is no such file. */
+  readFile(path: string): Promise<Uint8Array | undefined>;
   /** Stores that the handler is about to be called. Throws `conflict` if another process has taken the call away. */
   begin(): Promise<void>;
   /** Stores the outcome. A call that has not begun may run later if the error is transient and not `heard`. */
@@ -59,6 +61,10 @@ export function createPermitService(options: {
       return {
         approval,
         executor,
+        async readFile(path) {
+          const file = approval.files?.find((each) => each.path === path);
+          return file && store.getContent(file.digest);
+        },
         async begin() {
           if (!(await store.begin(id, executor, runtime.now())))
             throw new QmError("conflict", `another process runs ${action}, or it may no longer run`, {

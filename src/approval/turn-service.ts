@@ -6,7 +6,7 @@ import { Lease, LeaseRenewal } from "../core/lease.ts";
 import { type ActionName, quoteName } from "../core/names.ts";
 import { createFailedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
-import type { Approvals, ApprovalView } from "./approval.ts";
+import type { Approvals } from "./approval.ts";
 import {
   createTurn,
   type ResumeToken,
@@ -37,6 +37,7 @@ export interface Turns {
 export interface TurnService extends Turns {
   /** The turn as it is stored, or undefined. */
   find(id: string): Promise<StoredTurn | undefined>;
+  readMemo(id: string): Promise<Json | undefined>;
   findByToken(resumeToken: string): Promise<StoredTurn | undefined>;
   /** Whether no process can be working on a turn that is not over. */
   isLeft(turn: StoredTurn): boolean;
@@ -177,12 +178,22 @@ export function createTurnService(options: {
     return Promise.all(calls.map(show));
   }
 
+  /** The outcome of an inner call. One that was made for another actor is not shown, only that it has ended. */
+  async function lookAtInner(approvalId: string, caller: Caller): Promise<Outcome> {
+    const seen = await approvals.look(approvalId, { caller, timeoutMs: 0 }).catch(ignoreNotFound);
+    if (isOutcome(seen)) return seen;
+    const foreign = await approvals.look(approvalId, { timeoutMs: 0 });
+    if (foreign.status !== "done") return foreign;
+    const { status, callId, action, durationMs } = foreign;
+    return { status, callId, action, durationMs, data: null, value: "it has ended" };
+  }
+
   /** The outcome of a call. A lost one counts as failed, because the turn could never continue otherwise. */
   async function readOutcome(call: WaitingCall, caller: Caller): Promise<Outcome> {
     const { approvalId, callId, action, inner } = call;
     try {
       // The outcome of an inner call is left to the outer call, which gets it when it is repeated.
-      if (inner !== undefined) return await approvals.look(approvalId, { caller, timeoutMs: 0 });
+      if (inner !== undefined) return await lookAtInner(approvalId, caller);
       const outcome = await approvals.outcome(approvalId, { caller, timeoutMs: 0 });
       // An approved call may wait for an inner call in turn.
       const isInner = outcome.status === "waiting" && outcome.approval.id !== approvalId;
@@ -215,6 +226,7 @@ export function createTurnService(options: {
       resumeSeen(await findResumable(token, caller), { token, partial }),
     find: (id) => store.get(id),
     findByToken,
+    readMemo: async (id) => parseMemo((await store.readMemo(id)) ?? ""),
     isLeft,
     async resumeById(id, options = {}) {
       const seen = await store.get(id);
@@ -232,8 +244,10 @@ export function createTurnService(options: {
   };
 }
 
+const isOutcome = (found: Outcome | Record<string, never>): found is Outcome => "status" in found;
+
 /** Throws any other error again. */
-function ignoreNotFound(thrown: unknown): Partial<ApprovalView> {
+function ignoreNotFound(thrown: unknown): Record<string, never> {
   if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
   return {};
 }

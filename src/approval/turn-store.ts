@@ -84,6 +84,9 @@ export interface TurnStore {
   claim(seen: StoredTurn, holder: LeaseHolder, at: Date, tokenHash?: string): Promise<string | undefined>;
   /** Writes a turn that its holder has in this version. False: another process has taken it. */
   write(held: { id: string; holderId: string; version: number }, change: TurnChange): Promise<boolean>;
+  /** Gives up a turn that its holder has, as it was stored last. */
+  release(id: string, holderId: string, at: Date): Promise<void>;
+  readMemo(id: string): Promise<string | undefined>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
   /** Removes turns that ended before, and suspended ones that expired before. */
   prune(before: Date): Promise<number>;

@@ -26,6 +26,8 @@ export interface Turn {
    * and `conflict` if no call waits.
    */
   suspend(memo: Json): Promise<SuspendedTurn>;
+  /** Gives the turn up as it was stored last, for example when the process ends. The token resumes it at once. */
+  release(): Promise<void>;
   end(state: TurnEnd): Promise<void>;
 }
 
@@ -136,6 +138,16 @@ export function createTurn(options: {
         (data) => ({ partType: "approval-request", data }) as const,
       );
       return { state: "suspended", turnId: id, resumeToken: nextToken?.token ?? resumeToken, expiresAt, parts };
+    },
+    async release() {
+      assertHeld();
+      leaving = "was given up";
+      await mutex.run(async () => {
+        if (over !== undefined) return assertHeld();
+        over = leaving;
+        letGo();
+        await store.release(id, holder().id, now());
+      });
     },
     async end(state) {
       const ends: readonly unknown[] = turnStates.filter((each) => each !== "running" && each !== "suspended");

@@ -79,6 +79,11 @@ export async function confirmAtTerminal(io: PromptIo, question: string): Promise
   return isTerminal(io.stdin) && /^y(?:es)?$/i.test((await readLine(io, `${question} [y/N] `, false)).trim());
 }
 
+/** Waits until the person at the terminal has read a page. False: they do not want the next one. */
+export async function continueAtTerminal(io: PromptIo, what: string): Promise<boolean> {
+  return (await readLine(io, `${what} [Enter to go on, q to stop] `, false)).trim() === "";
+}
+
 /** Asks the person at the terminal to choose. Without a terminal, or with an empty answer, the first choice counts. */
 export async function chooseAtTerminal<T extends string>(
   io: PromptIo,

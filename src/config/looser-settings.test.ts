@@ -47,6 +47,11 @@ test.each<[object, object, string]>([
   ],
   [{}, { actors: { a: { tools: [] } } }, "actors.a is new"],
   [
+    { actors: { a: { tools: [] } } },
+    { actors: { a: { tools: [], exposed: true } } },
+    "actors.a.exposed lets other agents call it",
+  ],
+  [
     { actors: { a: { tools: [], scope: "x" } } },
     { actors: { a: { tools: [], scope: "admin" } } },
     "actors.a has another scope or other attributes, which rules compare",

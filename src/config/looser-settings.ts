@@ -88,6 +88,7 @@ const compareActors = (before: Config["actors"], after: Config["actors"]): reado
     return [
       ...listAdded(`${key}.tools`, old.tools, actor.tools),
       ...compareBudgets(`${key}.budgets`, old.budgets ?? {}, actor.budgets ?? {}),
+      ...when(!old.exposed && actor.exposed === true, `${key}.exposed lets other agents call it`),
       ...when(!isSame, `${key} has another scope or other attributes, which rules compare`),
     ];
   });

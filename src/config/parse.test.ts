@@ -35,6 +35,13 @@ describe("a configuration", () => {
         sessionIdle: "30m",
         profiles: {},
       },
+      peers: {},
+      a2a: {
+        enabled: false,
+        name: "Quartermaster",
+        description: "Runs approved tools and agents on behalf of other agents.",
+        clients: {},
+      },
       policy: { gates: {}, denied: [], requireTags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
       worlds: {},
@@ -88,7 +95,7 @@ describe("a configuration", () => {
           groups: [],
         },
       },
-      limits: { timeoutMs: 60_000, concurrency: 32, queue: 256, valueChars: 4096 },
+      limits: { timeoutMs: 60_000, concurrency: 32, queue: 256, hops: 4, valueChars: 4096 },
       ledger: { redact: [] },
       secrets: [],
     });
@@ -136,14 +143,26 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     `gateway: { profiles: { x: { token: '\${env:T}' }, y: { token: '\${env:T}' } } }`,
     "is not allowed; the profile x has the same token",
   ],
+  ["peers: { a: { url: 'http://a.example' } }", "expected an https URL without # and user, or http on this machine"],
+  ["peers: { a: { url: 'https://me:pw@a.example' } }", "expected an https URL without # and user"],
+  [
+    "peers: { a: { url: 'https://a.example', token: abc } }",
+    "peers.a.token: this value is not allowed; expected `${env:NAME}`",
+  ],
+  ["peers: { default: { url: 'https://a.example' } }", "an actor is called that; rename one of them"],
+  [
+    `a2a: { clients: { x: { token: '\${env:T}', actor: defualt } } }`,
+    'a2a.clients.x.actor: "defualt" is not allowed; no actor is called that; did you mean default?',
+  ],
+  [
+    `a2a: { clients: { x: { token: '\${env:T}', actor: default }, y: { token: '\${env:T}', actor: default } } }`,
+    "is not allowed; the client x has the same token",
+  ],
   ["servers: { a: {} }", "servers.a: has neither `command`, for a local server, nor `url`, for a remote one"],
   ["servers: { a: { command: x, url: 'http://x.example' } }", "servers.a: has both `command`"],
   ["servers: { a: { url: 'htp:/x' } }", 'servers.a.url: "htp:/x" is not allowed; expected an http or https URL'],
   ["servers: { a: { url: 'https://' } }", 'servers.a.url: "https://" is not allowed; expected an http or https URL'],
-  [
-    "zzzzzz: 1",
-    "zzzzzz: unknown key; known here: store, providers, skills, models, servers, mcp, gateway, policy, actors",
-  ],
+  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, skills, models, servers, mcp, gateway, peers, a2a"],
   ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
   [

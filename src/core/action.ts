@@ -4,8 +4,9 @@ import { canonicalJson, clip, getOrCreate, type Json, type JsonObject } from "./
 import type { CallModel } from "./model.ts";
 import type { ActionName } from "./names.ts";
 import type { ArgumentForms } from "./normalize-arguments.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Outcome, WaitingOutcome } from "./outcome.ts";
 import type { Duration } from "./runtime.ts";
+import type { FileBytes, ShownFile } from "./shown-file.ts";
 import type { TraceCarrier } from "./tracing.ts";
 
 /**
@@ -39,6 +40,10 @@ export interface CallContext {
    * for a person when the handler ends, this call waits too, and the handler's return value is its progress.
    */
   invoke(name: string, args?: unknown, as?: MethodCall): Promise<Outcome>;
+  /** Makes this call wait for one that was made inside it for another caller, as if `invoke` had made it. */
+  waitFor(outcome: WaitingOutcome): void;
+  /** The slots that this call and those around it hold. Calls inside it need not wait for them. */
+  readonly heldSlots: ReadonlySet<string>;
   /** The visible actions that match one of the names or globs, sorted by name. Asks servers whose tools are named here. */
   listVisible(patterns: readonly string[]): Promise<readonly VisibleAction[]>;
   /** The method around this call, directly or through other calls. */
@@ -80,6 +85,17 @@ export interface ApprovalDecision {
   readonly at: string;
   readonly reason?: string;
   readonly preview?: string;
+  /** The files that the approver could read, in the order of the preview. */
+  readonly files?: readonly ShownFile[];
+  /** The bytes of one of these files, exactly as the approver could read them. Undefined: there is no such file. */
+  readFile(path: string): Promise<Uint8Array | undefined>;
+}
+
+/** What an approver is shown beside the arguments: exactly what would run. */
+export interface Preview {
+  readonly text: string;
+  /** The files that would be used. Channels show all of their bytes, or do not offer to approve. */
+  readonly files?: FileBytes;
 }
 
 /** Gets arguments that fit the input schema. May throw: the caller sees the message. May return `WithContent`. */
@@ -187,7 +203,7 @@ export interface Action {
   /** `file:line` of the registration, if it came from code. */
   readonly site?: string;
   /** Tells an approver exactly what would run: a command, a host. Has no effect. Undefined: the arguments tell it all. */
-  readonly preview?: (args: JsonObject, signal: AbortSignal) => Promise<string | undefined>;
+  readonly preview?: (args: JsonObject, signal: AbortSignal) => Promise<Preview | string | undefined>;
   readonly run: Handler;
 }
 

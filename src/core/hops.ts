@@ -2,15 +2,24 @@ import type { Caller } from "./caller.ts";
 import { QmError } from "./errors.ts";
 import { isRecord } from "./json.ts";
 
+/** The surface of calls that other agents make. */
+export const PEER_VIA = "a2a";
+
 /** The number of hops in the metadata of an A2A message. */
 export const HOPS_KEY = "quartermaster.hops";
 
-/** The hops of work that the caller hands on. Throws `denied` if it was handed on too often before. */
-export function countHop({ hops = 0 }: Pick<Caller, "hops">, limit: number): number {
-  if (hops < limit) return hops + 1;
-  throw new QmError("denied", `the work was handed on ${hops} times before, and ${limit} is the limit`, {
+/** Throws `denied` if work was handed on too often to reach this caller. */
+export function checkHops({ hops = 0 }: Pick<Caller, "hops">, limit: number): void {
+  if (hops <= limit) return;
+  throw new QmError("denied", `the work would be handed on ${hops} times, and the limit is ${limit}`, {
     hint: "Do it yourself, or answer with what you have.",
   });
+}
+
+/** The hops of work that the caller hands on. Throws `denied`. */
+export function countHop({ hops = 0 }: Pick<Caller, "hops">, limit: number): number {
+  checkHops({ hops: hops + 1 }, limit);
+  return hops + 1;
 }
 
 /** The hops of a message from another process, whose number is only a claim: the message itself is one. */

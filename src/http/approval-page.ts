@@ -3,7 +3,8 @@ import { html as honoHtml, raw } from "hono/html";
 import { type ApprovalAnswer, type Approvals, type ApprovalView, REASON_LIMIT } from "../approval/approval.ts";
 import { type ApprovalLink, readApprovalLink } from "../approval/approval-link.ts";
 import { formatMaskedSecrets } from "../approval/approval-view.ts";
-import { escapeUnsafe, toVisibleJson, toVisibleText } from "../core/display-text.ts";
+import { type FilePortion, formatFilePart } from "../approval/file-portion.ts";
+import { escapeUnsafe, formatCount, toVisibleJson, toVisibleText } from "../core/display-text.ts";
 import { errorCodes, getErrorMessage, QmError } from "../core/errors.ts";
 import { clip, omitUndefined } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -21,6 +22,8 @@ export interface ApprovalPageOptions {
   readonly onProblem: (problem: string) => void;
 }
 
+/** How much of the files a page shows. */
+const PAGE_CHARACTERS = 100_000;
 /** How long the page after an approval waits for the outcome of the call. */
 const OUTCOME_MS = 2_000;
 
@@ -40,17 +43,36 @@ async function showForm(parts: ApprovalPageOptions, fields: URLSearchParams): Pr
   const { link, token } = readLinkToken(parts, fields);
   const approval = await findApproval(parts, link);
   if (approval.state !== "pending") return showClosed(200, approval);
+  const after = fields.get("after") ?? undefined;
+  const files = await parts.approvals.readFiles(approval.id, { after, characters: PAGE_CHARACTERS });
+  // A person can approve on the last page alone, after everything was shown.
+  const answers =
+    files.next === undefined
+      ? html`<button name="decision" value="approve">Approve</button><button name="decision" value="deny">Deny</button>`
+      : html`<button name="decision" value="deny">Deny</button>`;
   return renderPage(
     200,
     `May ${approval.action} run?`,
-    html`${renderCall(approval)}
+    html`${renderCall(approval)}${renderFiles(files, token)}
 <form method="post" action="approve">
 <input type="hidden" name="t" value="${token}">
 <p><label>Reason (optional) <textarea name="reason" rows="2" maxlength="${String(REASON_LIMIT)}"></textarea></label></p>
 <p>You answer as ${link.approver}. If you approve, exactly this call runs, once.</p>
-<p><button name="decision" value="approve">Approve</button><button name="decision" value="deny">Deny</button></p>
+<p>${answers}</p>
 </form>`,
   );
+}
+
+function renderFiles({ parts, next }: FilePortion, token: string): Html {
+  const shown = parts.map((part) => {
+    const [title = "", ...text] = formatFilePart(part);
+    const secrets = part.masked.length === 0 ? [] : [`has masked secrets: ${formatMaskedSecrets(part.masked)}`];
+    const careful = [...part.warnings, ...secrets].map((warning) => html`<p>Careful: it ${warning}.</p>`);
+    return html`<h2>${title}</h2>${careful}<pre>${text.join("\n")}</pre>`;
+  });
+  if (next === undefined) return html`${shown}`;
+  const query = new URLSearchParams({ t: token, after: next }).toString();
+  return html`${shown}<p>More files follow. <a href="approve?${query}">Show the next page</a>. You can approve on the last one.</p>`;
 }
 
 async function submitAnswer(parts: ApprovalPageOptions, request: Request): Promise<Response> {
@@ -121,12 +143,14 @@ function describeOutcome(outcome: Outcome | undefined): string {
 }
 
 function renderCall(approval: ApprovalView): Html {
-  const { action, args, preview, masked, warnings, reason, actor, session, user, person, tenant, answer } = approval;
+  const { action, args, preview, files, masked, warnings, reason, actor, session, user, person, tenant, answer } =
+    approval;
   const caller = Object.entries(omitUndefined({ actor, session, user, person, tenant }));
   const rows: readonly (readonly [string, string | Html | undefined])[] = [
     ["Action", action],
     ["Arguments", html`<pre>${toVisibleJson(args, 2)}</pre>`],
     ["What it would do", preview === undefined ? undefined : html`<pre>${toVisibleText(preview)}</pre>`],
+    ["Files", files === undefined ? undefined : formatCount(files.length, "file")],
     ["Careful", warnings.length === 0 ? undefined : `It ${warnings.join(", and it ")}.`],
     ["Masked secrets", masked.length === 0 ? undefined : formatMaskedSecrets(masked)],
     ["Why you are asked", reason],
@@ -164,6 +188,7 @@ const STYLE = `
 :root { color-scheme: light dark; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.3rem; overflow-wrap: anywhere; }
+h2 { font-size: 1rem; overflow-wrap: anywhere; }
 dt { font-weight: 600; margin-top: .8rem; }
 dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }
 pre { margin: 0; padding: .7rem; border: 1px solid; border-radius: 4px; overflow-wrap: anywhere; white-space: pre-wrap; }

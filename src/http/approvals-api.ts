@@ -13,6 +13,7 @@ import { type ApprovalPageOptions, serveApprovalPage } from "./approval-page.ts"
 import { getApproverRoles, readApproverTokens } from "./approvers.ts";
 import {
   isReveal,
+  parseFilesQuery,
   parseListQuery,
   parseWaitMs,
   problem,
@@ -91,6 +92,9 @@ export function createApprovalsApi({ approvals, authorize, links, onProblem, sig
       });
       return respondJson(outcome);
     },
+  });
+  route("/:id/files", {
+    GET: async ({ id, query }) => respondJson(await approvals.readFiles(id, parseFilesQuery(query))),
   });
   route("/:id", {
     async GET({ id, query, approver }) {

@@ -95,6 +95,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
     async get(id) {
       return required(id);
     },
+    readFiles: async () => ({ parts: [] }),
     async reveal(id, approver) {
       const found = required(id);
       if (!approver.roles.some((role) => [found.level, "approver", "admin"].includes(role)))

@@ -11,6 +11,7 @@ import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { HintWords } from "../core/hint.ts";
+import { checkHops, PEER_VIA } from "../core/hops.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { createPatternSet, isGlob } from "../core/name-patterns.ts";
@@ -105,6 +106,8 @@ export interface InvokePipeline {
   /** Removes secrets from what the tracer gets. */
   readonly redact: (value: unknown) => Json;
   readonly valueLimit: number;
+  /** How often work may be handed on. Absent in a replay. */
+  readonly hopsLimit?: number;
   /** Reports a problem that does not change the outcome. */
   readonly onProblem: (problem: string) => void;
 }
@@ -176,7 +179,8 @@ async function attempt(
   progress: CallProgress,
   signal: AbortSignal | undefined,
 ): Promise<(ending: CallEnding) => Outcome> {
-  const { lineage, meter, runtime } = pipeline;
+  const { lineage, meter, runtime, hopsLimit } = pipeline;
+  if (hopsLimit !== undefined) checkHops(asked.caller, hopsLimit);
   const finding = pipeline.live.find(asked.name) ?? learnNamedSource(pipeline, asked, signal);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
@@ -229,7 +233,7 @@ async function attempt(
       const { approval, unfit } = obtained;
       // People alone see a preview of values that the model has tokens for, or of texts that no person has accepted.
       const isForPeople = hasTokens || action.isAccepted !== undefined;
-      const facts = omitUndefined({ preview: isForPeople ? undefined : preview, unfit });
+      const facts = omitUndefined({ preview: isForPeople ? undefined : preview?.text, unfit });
       const waits = { reason: approval.reason, approval: { ...toWaitingApproval(approval), ...facts } };
       return (ending) => createWaitingOutcome(ending, action.name, waits);
     }
@@ -259,10 +263,11 @@ async function attempt(
     // An approval allows one run.
     const once = progress.permit !== undefined;
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
+    const isForPeer = call.via === PEER_VIA;
     const checked = await pipeline.router.dispatch(routed, async (limits) => {
       const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
       const distribute = (annotated: AnnotatedRecord<unknown>) =>
-        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal });
+        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal, isForPeer });
       return answered instanceof WaitingInside
         ? toInnerWait(answered, distribute, pipeline.valueLimit)
         : checkResult(action, answered, distribute);
@@ -305,6 +310,7 @@ function createRunContext(
       progress.afterEnd = work;
     },
     held: inside?.held,
+    heldSlots: held,
     async begin() {
       if (!progress.began) await progress.permit?.begin();
       progress.began = true;
@@ -341,10 +347,11 @@ async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: r
 }
 
 function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContext, "approvalDecision"> {
-  const { id: approvalId, answer, preview } = permit?.approval ?? {};
-  if (approvalId === undefined || answer === undefined) return {};
+  const { id: approvalId, answer, preview, files } = permit?.approval ?? {};
+  if (permit === undefined || approvalId === undefined || answer === undefined) return {};
   const { by, via, at, reason } = answer;
-  return { approvalDecision: omitUndefined({ approvalId, by, via, at, reason, preview }) };
+  const facts = omitUndefined({ approvalId, by, via, at, reason, preview, files });
+  return { approvalDecision: { ...facts, readFile: permit.readFile } };
 }
 
 /** An approval is for one exact call under one policy. */

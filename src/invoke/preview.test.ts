@@ -23,7 +23,7 @@ test("answers the preview of an action", async () => {
       action(async () => "runs: node x.mjs"),
       {},
     ),
-  ).toBe("runs: node x.mjs");
+  ).toEqual({ text: "runs: node x.mjs" });
 });
 
 test("rejects when the preview fails", async () => {

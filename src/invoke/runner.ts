@@ -1,4 +1,4 @@
-import type { Action, CallContext } from "../core/action.ts";
+import type { Action, CallContext, Preview } from "../core/action.ts";
 import { onAbort, raceAbort } from "../core/async.ts";
 import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -19,7 +19,16 @@ export interface RunLimits {
 export interface RunContext
   extends Pick<
     CallContext,
-    "caller" | "callId" | "dialogue" | "sees" | "listVisible" | "method" | "afterEnd" | "approvalDecision" | "trace"
+    | "caller"
+    | "callId"
+    | "dialogue"
+    | "sees"
+    | "listVisible"
+    | "method"
+    | "afterEnd"
+    | "approvalDecision"
+    | "trace"
+    | "heldSlots"
   > {
   /** Creates the handler's `model`. */
   createModel?(signal: AbortSignal): CallContext["model"];
@@ -83,9 +92,9 @@ export function createRunner(limits: RunLimits): Runner {
         begun = true;
         await begin?.();
         signal.throwIfAborted();
-        const { invoke, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
+        const { invoke, waitFor, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
         const optional = omitUndefined({ dialogue, model: createModel?.(signal) });
-        const handlerContext = { ...context, ...optional, signal, untimed, invoke };
+        const handlerContext = { ...context, ...optional, signal, untimed, invoke, waitFor };
         work = runHandler(action, args, handlerContext, storeStream);
         return await raceAbort(noteWaiting(work, listWaiting), signal);
       } catch (thrown) {
@@ -156,8 +165,8 @@ export function startDeadline(ms: number, onLate: () => void) {
 }
 
 /** Undefined: the arguments say it all. Rejects on failure: a person must not approve what they cannot see. */
-export type Previewer = (action: Action, args: JsonObject, signal?: AbortSignal) => Promise<string | undefined>;
-const PREVIEW_TIMEOUT_MS = 10_000;
+export type Previewer = (action: Action, args: JsonObject, signal?: AbortSignal) => Promise<Preview | undefined>;
+const PREVIEW_TIMEOUT_MS = 30_000;
 /** Low, because previews may look things up before a person has approved anything. */
 const PREVIEW_CONCURRENCY = 2;
 const PREVIEW_QUEUE = 16;
@@ -170,7 +179,8 @@ export function createPreviewer(): Previewer {
     const signal = outer === undefined ? limit : AbortSignal.any([outer, limit]);
     const leave = await limiter.acquire(signal);
     try {
-      return await action.preview(args, signal);
+      const shown = await action.preview(args, signal);
+      return typeof shown === "string" ? { text: shown } : shown;
     } catch (thrown) {
       if (thrown instanceof QmError) throw thrown;
       const message = `the preview of ${action.name} failed: ${getErrorMessage(thrown)}`;

@@ -132,7 +132,8 @@ function createRecordedGate(script: ReplayScript, valueLimit: number): ApprovalG
 
 function createReplayPermit(approval: Approval): ExecutionPermit {
   const skip = async () => {};
-  return { approval, executor: "replay", begin: skip, ended: async () => "kept", recorded: skip, leave() {} };
+  const readFile = async () => undefined;
+  return { approval, executor: "replay", readFile, begin: skip, ended: async () => "kept", recorded: skip, leave() {} };
 }
 
 function toReplayApproval(request: ApprovalRequest, recorded: RecordedCall | undefined): Approval {

@@ -4,7 +4,9 @@ import { yieldToEventLoop } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
+import type { ShownFile } from "../core/shown-file.ts";
 import { appendEvents } from "./events.ts";
+import { addContents, createGetContent, pruneContents, putContentUse, removeContentUse } from "./file-contents.ts";
 import {
   bindList,
   createWriteTag,
@@ -16,7 +18,7 @@ import {
   toStorableText,
   whereAll,
 } from "./sql.ts";
-import { optionalField, readIntactRows, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
+import { optionalField, readIntactRows, readJsonList, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
 
 const DEFAULT_LIMIT = 100;
 /** Each row may hold long arguments, so few are read before other work gets its turn. */
@@ -25,7 +27,7 @@ const PAGE_SIZE = 8;
 /** All but the outcome, which may be long. */
 const columns = sql`
   id, call_id, state, action, definition, args, caller, via, policy_version, binding, level, rule, reason, preview,
-  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered, parent, method`;
+  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered, parent, method, files`;
 
 const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
@@ -34,7 +36,14 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
   const write = createWriteTag(db);
 
   return {
-    request: (approval, maxOpen) => db.transaction((tx) => request(tx, approval, maxOpen)),
+    request: (approval, maxOpen, files) =>
+      db.transaction(async (tx) => {
+        const requested = await request(tx, approval, maxOpen);
+        if (requested.isNew && files !== undefined)
+          await putContentUse(tx, toOwner(approval.id), await addContents(tx, files));
+        return requested;
+      }),
+    getContent: createGetContent(db),
     async get(id) {
       const [row] = await db.all(sql`select ${columns}, outcome from approvals where id = ${toStorableText(id)}`);
       return row === undefined ? undefined : toApproval(row);
@@ -116,16 +125,24 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
         where state = 'executing' or (state in ('done', 'interrupted') and recorded = 0) order by requested_at, id`);
       return readIntactRows(rows, toClaimedApproval);
     },
-    async prune(before) {
-      // An outcome that the ledger does not have yet stays.
-      const gone = await db.all(sql`
-        delete from approvals
-        where ended_at < ${before.toISOString()} and ${isOver} and (state in ('denied', 'expired') or recorded = 1)
-        returning id`);
-      return gone.length;
-    },
+    prune: (before) =>
+      db.transaction(async (tx) => {
+        // An outcome that the ledger does not have yet stays.
+        const gone = await tx.all(sql`
+          delete from approvals
+          where ended_at < ${before.toISOString()} and ${isOver} and (state in ('denied', 'expired') or recorded = 1)
+          returning id`);
+        await removeContentUse(
+          tx,
+          gone.map(({ id }) => toOwner(String(id))),
+        );
+        await pruneContents(tx);
+        return gone.length;
+      }),
   };
 }
+
+const toOwner = (id: string): string => `approval ${id}`;
 
 const noExecutor = sql`executor = null, executor_pid = null, executor_host = null, lease_until = null`;
 
@@ -168,14 +185,15 @@ function buildInsert(approval: NewApproval, session: string): SqlQuery {
   const { args, caller, requestedAt, expiresAt } = approval;
   const texts = (...values: readonly (string | undefined)[]) => bindList(values.map(toStorableText));
   const { id, callId, parent, method, action, definition, via, policyVersion, binding } = approval;
-  const { level, rule, reason, preview } = approval;
+  const { level, rule, reason, preview, files } = approval;
   return sql`
     insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, user_id,
       via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered, parent,
-      method)
+      method, files)
     values (${texts(id, callId)}, 'pending', ${texts(action, definition)}, ${JSON.stringify(args)},
       ${JSON.stringify(caller)}, ${texts(caller.actor)}, ${session}, ${texts(caller.turn, caller.tenant, caller.user?.id)},
-      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0, ${texts(parent, method)})
+      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0, ${texts(parent, method)},
+      ${files === undefined ? null : JSON.stringify(files)})
     returning ${columns}`;
 }
 
@@ -221,6 +239,7 @@ function toApproval(row: SqlRow): Approval {
     ...readTexts(row, { via: "via", policyVersion: "policy_version", binding: "binding", level: "level" }),
     ...readTexts(row, { rule: "rule", reason: "reason" }),
     ...optionalField("preview", row.preview, String),
+    ...optionalField("files", row.files, () => readJsonList<ShownFile>(row, "files", what)),
     ...readTexts(row, { requestedAt: "requested_at", expiresAt: "expires_at" }),
     ...optionalField("answer", row.answer, () => readJsonObject<RecordedAnswer>(row, "answer", what)),
     ...optionalField("executor", row.executor, String),

@@ -7,6 +7,7 @@ import { createSqlEventStore } from "./events.ts";
 import { createSqlInfospaceStore } from "./infospace.ts";
 import { createSqlMethodRunStore } from "./method-runs.ts";
 import { migrate } from "./migrations.ts";
+import { createSqlPeerTaskStore } from "./peer-tasks.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
 import { createSqlSessionStore } from "./sessions.ts";
@@ -53,6 +54,7 @@ export async function openStore(db: SqlDriver, now: () => Date, self?: CallProce
     sessions: createSqlSessionStore(db),
     skillPins: createSqlSkillPinStore(db),
     methodRuns: createSqlMethodRunStore(db),
+    peerTasks: createSqlPeerTaskStore(db),
     close: db.close,
   };
 }

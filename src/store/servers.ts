@@ -1,6 +1,8 @@
 import type { ProblemStore, ServerProblem } from "../mcp/hub/server-problems.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
 import type { DefinitionPin, ManifestRecord, ManifestStore, ServerManifest } from "../mcp/manifests/manifest-store.ts";
+import { type SkillFileEntry, toHexDigest } from "../mcp/manifests/offered-skill.ts";
+import { addContents, createGetContent, putContentUse, removeContentUse } from "./file-contents.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 /** Started processes in SQL: one row for each that is not known to have ended. */
@@ -76,14 +78,29 @@ export const createSqlManifestStore = (db: Sql): ManifestStore => ({
       await putPins(tx, server, change.put);
       const gone = new Set([...change.drop, ...change.put.map(({ hash }) => hash)]);
       const stay = (before?.pins ?? []).filter(({ hash }) => !gone.has(hash));
-      return { revision, manifest, pins: [...stay, ...change.put] };
+      const pins = [...stay, ...change.put];
+      if ([...(before?.pins ?? []), ...pins].some(({ definition }) => definition.skill !== undefined))
+        await putContentUse(tx, toOwner(server), listSkillDigests(pins));
+      return { revision, manifest, pins };
     }),
   forget: (server) =>
     db.transaction(async (tx) => {
       await tx.all(sql`delete from pins where server = ${server}`);
+      await removeContentUse(tx, [toOwner(server)]);
       return createWriteTag(tx)`delete from manifests where server = ${server} returning server`;
     }),
+  getContent: createGetContent(db),
+  addContents: async (files) => void (await db.transaction((tx) => addContents(tx, files))),
 });
+
+const toOwner = (server: string): string => `server ${server}`;
+
+/** The digests of the files of accepted skills, to show what changed in them. */
+const listSkillDigests = (pins: readonly DefinitionPin[]): readonly string[] =>
+  pins
+    .filter(({ state }) => state === "accepted")
+    .flatMap(({ definition: { skill } }) => (Array.isArray(skill?.resources) ? skill.resources : []))
+    .map(({ digest }: SkillFileEntry) => toHexDigest(digest));
 
 async function readAll(tx: Sql): Promise<ReadonlyMap<string, ManifestRecord>> {
   const pins = new Map<string, SqlRow[]>();

@@ -61,10 +61,10 @@ export function createSqlSessionStore(db: Sql): SessionStore {
         where id = ${id} and ${isAsSeen} returning id`;
     },
     finish: (id, end) => db.transaction((tx) => finishTurn(tx, id, end)),
-    async deliver(id, key) {
+    async deliver(owner, session, key) {
       await db.all(sql`
         update sessions set turn_key = null, result = null
-        where id = ${id} and turn_key = ${key} and open_turn is null`);
+        ${matchSession(owner, session, undefined)} and turn_key = ${key} and open_turn is null`);
     },
     async readHistory(id) {
       const [row] = await db.all(sql`select summary, summary_until from sessions where id = ${id}`);

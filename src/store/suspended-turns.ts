@@ -68,6 +68,16 @@ export function createSqlTurnStore(db: Sql): TurnStore {
         where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
         returning id`;
     },
+    async release(id, holderId, at) {
+      await db.all(sql`
+        update turns set holder = null, holder_pid = null, holder_host = null, lease_until = null,
+          version = version + 1, changed_at = ${at.toISOString()}
+        where id = ${toStorableText(id)} and holder = ${holderId} and state = 'running'`);
+    },
+    async readMemo(id) {
+      const [row] = await db.all(sql`select memo from turns where id = ${toStorableText(id)}`);
+      return row === undefined ? undefined : String(row.memo);
+    },
     async renew(holderId, leaseUntil) {
       await db.all(sql`
         update turns set lease_until = ${leaseUntil.toISOString()} where state = 'running' and holder = ${holderId}`);

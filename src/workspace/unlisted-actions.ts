@@ -1,5 +1,7 @@
 import type { Config } from "../config/schema.ts";
 import { matchesGlob } from "../core/name-patterns.ts";
+import { didYouMean } from "../core/nearest.ts";
+import { hotListSeed } from "../core/surface-choice.ts";
 import type { ServerView } from "../mcp/provider/mcp-servers.ts";
 
 /** The file actions that `providers.file.read_only` leaves out. */
@@ -46,3 +48,25 @@ export function explainActorProblems(problems: readonly string[], unasked: reado
         : problem,
     );
 }
+
+/** Names in configured hot lists that no action has. The host may register its tools later. */
+export function findUnknownSeeds(
+  { surface, actors }: Config,
+  listNames: () => readonly string[],
+  mayFit: (name: string) => boolean,
+): readonly string[] {
+  const ofActors = Object.entries(actors).map(([name, actor]) => {
+    return { key: `actors.${name}.surface`, names: actor.surface?.hotListSeed ?? [] };
+  });
+  const seeds = [{ key: "surface", names: surface.hotListSeed }, ...ofActors].flatMap(({ key, names }) =>
+    names.filter(isFixedName).map((name) => ({ key, name })),
+  );
+  if (seeds.length === 0) return [];
+  const known = listNames();
+  return seeds
+    .filter(({ name }) => !known.includes(name) && !mayFit(name))
+    .map(({ key, name }) => `${key}.hot_list_seed lists ${name}, which does not exist${didYouMean(name, known)}`);
+}
+
+const isFixedName = (name: string): boolean =>
+  name.includes("__") && !name.startsWith("tool__") && !hotListSeed.includes(name);

@@ -226,6 +226,19 @@ test("warns of a closed gate that guards nothing", async () => {
   ]);
 });
 
+test("warns of names in a hot list that no action has", async () => {
+  const seeds = "[file__raed, file__read, file__write, tool__later, later, mcp__new__x]";
+  const servers = "servers: { new: { command: 'false' } }";
+  const folder = await folderWith({
+    "quartermaster.yaml": `surface: { hot_list_seed: ${seeds} }\n${servers}`,
+  });
+  const problems: string[] = [];
+
+  await open(folder, { onProblem: (problem) => problems.push(problem) });
+
+  expect(problems).toEqual(["surface.hot_list_seed lists file__raed, which does not exist; did you mean file__read?"]);
+});
+
 test("a change of the file replaces and withdraws a provider", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }",

@@ -36,7 +36,7 @@ import {
   openSecretsFile,
 } from "./secrets.ts";
 import { getSecretsPath, listStatePaths } from "./state-paths.ts";
-import { explainActorProblems, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
+import { explainActorProblems, findUnknownSeeds, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
 
 /**
  * - `calls`: everything, recorded in the configured store
@@ -111,7 +111,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   if (purpose !== "ledger") {
     const { config } = loaded;
     const unasked = listUnaskedServers(servers?.list() ?? [], config);
-    const warnings = quartermaster.policyWarnings((pattern) => mayFitUnlisted(pattern, unasked, config));
+    const mayFit = (pattern: string) => mayFitUnlisted(pattern, unasked, config);
+    const listNames = () => quartermaster.inventory().map(({ name }) => name);
+    const warnings = [...quartermaster.policyWarnings(mayFit), ...findUnknownSeeds(config, listNames, mayFit)];
     const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
     const unused = findUnusedModels(config);
     for (const problem of [...problems, ...warnings, ...unused]) onProblem(problem);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { ApprovalStore, NewApproval } from "../../src/approval/approval-store.ts";
 import { QmError } from "../../src/core/errors.ts";
 import type { JsonObject } from "../../src/core/json.ts";
+import { hashBytes, listShownFiles } from "../../src/core/shown-file.ts";
 import { sql } from "../../src/store/sql.ts";
 import {
   AFTER,
@@ -196,6 +197,38 @@ export const approvalStoreCases = defineCases(openApprovals, {
     await store.markRecorded("interrupted");
     const [left] = (await store.listClaimed()).filter(({ approval }) => approval.id === "interrupted");
     assert.equal(left, undefined);
+  },
+  "keeps the files of a question, once for each content, until its approvals are pruned": async (store) => {
+    const [here, there] = [new Uint8Array([0, 255, 97]), new Uint8Array(0)];
+    const listed = listShownFiles(
+      new Map([
+        ["a b.md", here],
+        ["b/🦑", there],
+      ]),
+    );
+    const files = new Map([
+      ["a b.md", here],
+      ["b/🦑", there],
+      ["again", here],
+    ]);
+    const { approval } = await store.request(question({ id: "a", binding: "a", files: listed }), MAX_OPEN, files);
+    await store.request(question({ id: "b", binding: "b" }), MAX_OPEN, new Map([["x", here]]));
+
+    assert.deepEqual(approval.files, listed);
+    assert.deepEqual(
+      (await store.list({})).map(({ files }) => files),
+      [listed, undefined],
+    );
+    assert.deepEqual(Uint8Array.from((await store.getContent(hashBytes(here))) ?? []), here);
+    assert.deepEqual((await store.getContent(hashBytes(there)))?.length, 0);
+    assert.equal(await store.getContent("unknown"), undefined);
+    assert(await store.answer("a", denied, []));
+    assert.equal(await store.prune(new Date(AFTER)), 1);
+    assert.equal(await store.getContent(hashBytes(there)), undefined);
+    assert.deepEqual(Uint8Array.from((await store.getContent(hashBytes(here))) ?? []), here);
+    assert(await store.answer("b", denied, []));
+    assert.equal(await store.prune(new Date(AFTER)), 1);
+    assert.equal(await store.getContent(hashBytes(here)), undefined);
   },
   "prunes old ended approvals, but no open or unrecorded ones": async (store) => {
     for (const place of places) await put(store, { id: place, binding: place }, place);

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { hashBytes } from "../../src/core/shown-file.ts";
 import type { StartedProcess } from "../../src/mcp/hub/server-processes.ts";
 import type { DefinitionPin, ManifestRecord, ServerManifest } from "../../src/mcp/manifests/manifest-store.ts";
+import { createSqlApprovalStore } from "../../src/store/approvals.ts";
 import { migrate } from "../../src/store/migrations.ts";
 import { createSqlManifestStore, createSqlProcessStore } from "../../src/store/servers.ts";
 import type { SqlDriver } from "../../src/store/sql.ts";
@@ -49,6 +51,38 @@ export const manifestStoreCases = defineCases(openManifests, {
       ],
     );
     assert.deepEqual(after?.manifest, manifest("f"));
+  },
+  "keeps the files of accepted skills, and those of no others": async (manifests, db) => {
+    const approvals = createSqlApprovalStore(db);
+    const [text, other] = [new Uint8Array([97]), new Uint8Array([98])];
+    const [kept, unused] = [hashBytes(text), hashBytes(other)];
+    await manifests.addContents(
+      new Map([
+        ["SKILL.md", text],
+        ["b.md", other],
+      ]),
+    );
+    const resources = [{ uri: "skill://a/SKILL.md", digest: `sha256:${kept}`, size: 1 }];
+    const skill = { uri: "skill://a/SKILL.md", frontmatter: { name: "a" }, resources };
+    const definition = { name: "skill/a", inputSchema: { type: "object" }, skill };
+    const accepted = pin("a", "skill/a", { definition });
+
+    await manifests.change("s", () => ({ manifest: manifest("f"), put: [accepted], drop: [] }));
+    await approvals.prune(at);
+    assert.deepEqual([...((await manifests.getContent(kept)) ?? [])], [97]);
+    assert.equal(await manifests.getContent(unused), undefined);
+
+    await manifests.change("s", () => ({ put: [{ ...accepted, state: "rejected" }], drop: [] }));
+    await approvals.prune(at);
+    assert.equal(await manifests.getContent(kept), undefined);
+
+    for (const end of [() => manifests.change("s", () => ({ put: [], drop: ["a"] })), () => manifests.forget("s")]) {
+      await manifests.addContents(new Map([["SKILL.md", text]]));
+      await manifests.change("s", () => ({ put: [accepted], drop: [] }));
+      await end();
+      await approvals.prune(at);
+      assert.equal(await manifests.getContent(kept), undefined);
+    }
   },
   "writes nothing without a change, and refuses a first record without a manifest": async (manifests) => {
     const record = await manifests.change("s", () => ({ manifest: manifest("f"), put: [], drop: [] }));

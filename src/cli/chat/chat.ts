@@ -132,6 +132,16 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
         else await takeTurn(continueTurn);
       },
     ],
+    cancel: [
+      "give up a turn that waits for approval",
+      async () => {
+        const isCancelled =
+          continueTurn !== undefined &&
+          (await quartermaster.sessions.cancel(session, { caller: toCallerOptions(globals), actor }));
+        continueTurn = undefined;
+        out.note(isCancelled ? "The turn is cancelled, and its calls are withdrawn." : "No turn waits for approval.");
+      },
+    ],
     new: [
       "begin another session",
       () => {
@@ -146,7 +156,7 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
   async function handleText(text: string): Promise<void> {
     const [, name, rest = ""] = /^\/([a-z]+)(?:\s+(.*))?$/s.exec(text.trim()) ?? [];
     if (name === undefined && continueTurn !== undefined)
-      return out.note("The last turn still waits for approval: /resume continues it, /new begins another session.");
+      return out.note("The last turn still waits for approval: /resume continues it, /cancel gives it up.");
     if (name === undefined) return takeTurn((more) => quartermaster.callActor(actor, text, more));
     const command = getOwn(commands, name);
     if (command !== undefined) return command[1](rest.trim());

@@ -1,6 +1,8 @@
 import type { ActorEnvelope, ActorEvent, AnswerPart, CallEndedEvent } from "../../actor/envelope.ts";
+import { isRespond, readResponse } from "../../actor/respond.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { clip, type Json } from "../../core/json.ts";
+import type { ModelMessage } from "../../core/model.ts";
 import { createEventRedactor } from "../../ledger/redact.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { TextStream } from "../context.ts";
@@ -134,6 +136,22 @@ const describeWork = (calls: ReadonlyMap<string, string>): string => {
 export function formatPart({ partType, text = "", data }: AnswerPart): string {
   if (partType === "error") return "";
   return [text.trim(), data === undefined ? "" : safeJson(data, 2)].filter((each) => each !== "").join("\n");
+}
+
+/** What the person or the actor said with a message, in its text and with `respond`. Empty: only calls and results. */
+export function getSpokenText(message: ModelMessage): string {
+  if (message.role === "tool") return "";
+  const responses = message.role === "user" ? [] : message.toolCalls.filter(isRespond).flatMap(readParts);
+  return [message.text.trim(), ...responses.map(formatPart)].filter((each) => each !== "").join("\n");
+}
+
+/** A response that its model has written wrongly was not delivered. */
+function readParts({ args }: { readonly args: unknown }): readonly AnswerPart[] {
+  try {
+    return readResponse(args).parts;
+  } catch {
+    return [];
+  }
 }
 
 /** A line on the terminal that shows what is going on once it takes longer than a second. */

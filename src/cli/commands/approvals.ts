@@ -49,7 +49,7 @@ export function addApprovalsCommand(program: Command, context: Context): void {
     .command("show")
     .summary("show one call, its caller and its state")
     .argument("<id>", ID)
-    .option("--full", "do not cut long arguments")
+    .option("--full", "do not cut long arguments, and show all files that the call would use")
     .option("--reveal", "show masked secrets; needs a terminal or an approver's token, and is recorded")
     .option("--as <name>", "reveal as this approver, one of approvals.approvers (default: you)")
     .addHelpText(...examples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))

@@ -113,7 +113,7 @@ describe("qm run", () => {
 
     expect(busy).toMatchObject({ code: 1, err: expect.stringMatching(/waits for approval of file__edit[^]*--resume/) });
     expect(resumed).toMatchObject({ code: 0, out: "Not edited.\n" });
-    expect((await as(cwd, ["run", "--resume"])).code).toBe(4);
+    expect(await as(cwd, ["run", "--resume"])).toMatchObject({ code: 1, err: expect.stringContaining("no turn") });
   });
 
   test("exits with 14 if the actor needs an answer, and the next run of the session gives it", async () => {
@@ -128,6 +128,8 @@ describe("qm run", () => {
 
     expect(asked).toMatchObject({ code: 14, out: "Which file?\n" });
     expect(answered).toMatchObject({ code: 0, out: "Understood.\n" });
+    const { out } = await qm(cwd, ["sessions", "show", session], { env });
+    expect(out).toContain("you> Edit it\n   2  Which file?\n   4  you> a.txt\n   5  Understood.\n");
     expect(JSON.stringify(server.requests[1]?.body.messages)).toContain("Which file?");
   });
 
@@ -207,6 +209,8 @@ describe("qm chat", () => {
     await first.saw("you> ");
     first.type("And now?\r");
     await first.saw("still waits for approval");
+    const shown = await qm(cwd, ["sessions", "show", "s"], { env });
+    expect(shown.out).toContain("A turn is suspended:\n      you> Edit it\n        file__edit {");
     first.type("\u0004");
     expect((await ended).code).toBe(0);
 
@@ -220,6 +224,16 @@ describe("qm chat", () => {
 
     expect((await resumed).code).toBe(0);
     expect(await getContent()).toBe("hello\n");
+  });
+
+  test("/cancel gives up a turn that waits, and withdraws its call", async () => {
+    const { cwd } = await openFolder([edit, { text: "Hello." }]);
+
+    const { code, out, err } = await as(cwd, ["chat"], { stdin: lines("Edit it", "/cancel", "/cancel", "Hi") });
+
+    expect({ code, out }).toEqual({ code: 0, out: "Hello.\n" });
+    expect(err).toContain("The turn is cancelled, and its calls are withdrawn.\nNo turn waits for approval.\n");
+    expect((await qm(cwd, ["approvals", "list"], { env })).out).toContain("No call waits");
   });
 
   test("does not let a person approve who lacks the role", async () => {

@@ -8,6 +8,7 @@ import { requireAnsweringActor } from "../chat/answering-actor.ts";
 import { runChat } from "../chat/chat.ts";
 import { type ChatInput, openChatInput } from "../chat/chat-input.ts";
 import { chooseSession } from "../chat/choose-session.ts";
+import { getSpokenText } from "../chat/turn-display.ts";
 import { type Context, reportNotFound, withWorkspace } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
@@ -54,12 +55,12 @@ async function startChat(context: Context, workspace: Workspace, { resume = fals
       ),
     );
     if (view !== undefined) showRecent(context, view);
-    const { turnState } = view ?? {};
+    const turnState = view?.turn?.state;
     if (turnState === "running") out.note("Another process runs a turn of this session now.");
     if (turnState === "suspended") out.note("The last turn waits for approval.");
     const isContinued =
       turnState === "suspended" || (turnState === "interrupted" && (await askToContinue(context, input)));
-    const continueTurn = (more: CallActorOptions) => quartermaster.resumeSession(actor, session, more);
+    const continueTurn = (more: CallActorOptions) => quartermaster.sessions.resume(session, { ...more, actor });
     end(await runChat(context, workspace, input, { ...answering, session, ...(isContinued && { continueTurn }) }));
   } finally {
     input.close();
@@ -77,9 +78,10 @@ const RECENT = 4;
 const RECENT_LENGTH = 600;
 
 /** The last messages, so that the person knows where the conversation was. */
-function showRecent({ out }: Context, { history, messages }: SessionView): void {
-  const said = history.flatMap(({ message }) => (message.role === "tool" || message.text === "" ? [] : [message]));
-  const shown = said.slice(-RECENT);
+function showRecent({ out }: Context, { history, messages, turn }: SessionView): void {
+  const all = [...history.map(({ message }) => message), ...(turn?.messages ?? [])];
+  const said = all.map((message) => ({ role: message.role, text: getSpokenText(message) }));
+  const shown = said.filter(({ text }) => text !== "").slice(-RECENT);
   if (messages > shown.length) out.note(out.dim(`${formatCount(messages, "message")} so far; the last ones:`));
   for (const { role, text } of shown)
     out.note(

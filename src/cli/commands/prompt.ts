@@ -6,7 +6,7 @@ import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { type SurfaceKind, surfaceKinds } from "../../core/surface-choice.ts";
-import type { PromptSection } from "../../surface/router-prompt.ts";
+import type { PromptSection } from "../../surface/system-prompt.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
 import { examples } from "../option-parsers.ts";
@@ -61,6 +61,7 @@ interface SurfaceCost {
   readonly tools: number;
   readonly tool_tokens: number;
   readonly prompt_tokens: number;
+  readonly tokens: number;
 }
 
 async function measureSurface(
@@ -76,19 +77,20 @@ async function measureSurface(
     const { sections } = await quartermaster.prompt(caller, { ...options, kind });
     const count = await loadTokenCounter();
     const toolTokens = tools.reduce((sum, tool) => sum + countToolTokens(tool, count), 0);
-    const costs = { tools: tools.length, tool_tokens: toolTokens, prompt_tokens: sumTokens(sections) };
-    return { surface: kind, ...(kind === "auto" ? { shows } : {}), ...costs };
+    const promptTokens = sumTokens(sections);
+    const all = { tool_tokens: toolTokens, prompt_tokens: promptTokens, tokens: toolTokens + promptTokens };
+    return { surface: kind, ...(kind === "auto" ? { shows } : {}), tools: tools.length, ...all };
   } catch (thrown) {
     if (!(thrown instanceof QmError) || thrown.code !== "search_off") throw thrown;
-    return { surface: kind, problem: thrown.message, tools: 0, tool_tokens: 0, prompt_tokens: 0 };
+    return { surface: kind, problem: thrown.message, tools: 0, tool_tokens: 0, prompt_tokens: 0, tokens: 0 };
   }
 }
 
 function formatSurfaceRow(cost: SurfaceCost, own: SurfaceKind): readonly string[] {
-  const { surface, problem, shows, tools, tool_tokens, prompt_tokens } = cost;
+  const { surface, problem, shows, tools, tool_tokens, prompt_tokens, tokens } = cost;
   if (problem !== undefined) return [surface, "", "", "", "", problem];
   const remarks = [...(shows === undefined ? [] : [`shows ${shows}`]), ...(surface === own ? ["the actor's own"] : [])];
-  return [surface, ...[tools, tool_tokens, prompt_tokens, tool_tokens + prompt_tokens].map(String), remarks.join(", ")];
+  return [surface, ...[tools, tool_tokens, prompt_tokens, tokens].map(String), remarks.join(", ")];
 }
 
 const sumTokens = (sections: readonly PromptSection[]): number =>

@@ -68,7 +68,7 @@ async function takeTurn(
     const isLast = resume === true && globals.session === undefined;
     const { session } = await chooseSession(context, workspace, actor, isLast);
     const caller = { ...toCallerOptions(globals), session };
-    if (task === undefined) return await quartermaster.resumeSession(actor, session, { ...options, caller });
+    if (task === undefined) return await quartermaster.sessions.resume(session, { ...options, actor, caller });
     const text = task === "-" ? await readStdin(io, "task") : task;
     return await quartermaster.callActor(actor, text, { ...options, caller }).catch(explainOpenTurn);
   } finally {

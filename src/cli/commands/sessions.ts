@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import { isRespond } from "../../actor/respond.ts";
+import type { SessionView } from "../../actor/session-service.ts";
 import type { SessionSummary } from "../../actor/session-store.ts";
 import { systemRuntime } from "../../app/system-runtime.ts";
 import { escapeUnsafe, formatCount, toOneLine } from "../../core/display-text.ts";
@@ -7,10 +9,11 @@ import type { ModelMessage } from "../../core/model.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { requireYes } from "../approver.ts";
 import { findSessions } from "../chat/find-session.ts";
-import { createArgumentRedactor } from "../chat/turn-display.ts";
+import { createArgumentRedactor, getSpokenText } from "../chat/turn-display.ts";
 import { formatSessionCommand } from "../chat/turn-end.ts";
 import { type Context, inWorkspace, reportNotFound, toOwnerFilter } from "../context.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import type { CommandOutput } from "../output.ts";
 import { formatTimeSpan, safeJson } from "../terminal-text.ts";
 
 export function addSessionsCommand(program: Command, context: Context): void {
@@ -92,17 +95,24 @@ async function showSession(context: Context, workspace: Workspace, id: string, {
   if (found.length === 0) return;
   if (out.isJson) return out.json({ sessions: views });
   const redact = createArgumentRedactor(workspace);
-  for (const [at, { history, session, actor, messages, turnState }] of views.entries()) {
+  for (const [at, view] of views.entries()) {
     if (at > 0) out.line();
-    const state = turnState === undefined ? "" : `, a turn is ${turnState}`;
-    out.line(out.bold(`${toOneLine(session)} with ${toOneLine(actor)}: ${formatCount(messages, "message")}${state}`));
-    for (const { seq, message } of history)
-      for (const line of formatMessage(message, redact)) out.line(`${out.dim(String(seq).padStart(4))}  ${line}`);
-    const last = history.at(-1)?.seq;
-    if (last !== undefined && last < messages)
-      out.line(out.dim(`There are more: --after ${last} shows the next ${limit}.`));
-    out.line(out.dim(`\`${formatSessionCommand("chat", actor, session)}\` continues it.`));
+    showView(out, view, redact, limit);
   }
+}
+
+function showView(out: CommandOutput, view: SessionView, redact: (value: unknown) => unknown, limit: number): void {
+  const { history, session, actor, messages, turn } = view;
+  const showMessage = (mark: string, message: ModelMessage): void => {
+    for (const line of formatMessage(message, redact)) out.line(`${out.dim(mark.padStart(4))}  ${line}`);
+  };
+  out.line(out.bold(`${toOneLine(session)} with ${toOneLine(actor)}: ${formatCount(messages, "message")}`));
+  for (const { seq, message } of history) showMessage(String(seq), message);
+  const last = history.at(-1)?.seq ?? messages;
+  if (last < messages) return out.line(out.dim(`There are more: --after ${last} shows the next ${limit}.`));
+  if (turn !== undefined) out.line(out.warn(`A turn is ${turn.state}:`));
+  for (const message of turn?.messages ?? []) showMessage("", message);
+  out.line(out.dim(`\`${formatSessionCommand("chat", actor, session)}\` continues it.`));
 }
 
 const RESULT_LIMIT = 200;
@@ -110,10 +120,13 @@ const RESULT_LIMIT = 200;
 /** The lines of a message. All of it is untrusted. */
 function formatMessage(message: ModelMessage, redact: (value: unknown) => unknown): readonly string[] {
   if (message.role === "tool")
-    return message.results.map(({ name, text }) => `  ${toOneLine(name)}: ${clip(toOneLine(text), RESULT_LIMIT)}`);
-  const text = escapeUnsafe(message.text).replaceAll("\n", "\n      ");
+    return message.results
+      .filter((result) => !isRespond(result))
+      .map(({ name, text }) => `  ${toOneLine(name)}: ${clip(toOneLine(text), RESULT_LIMIT)}`);
+  const text = escapeUnsafe(getSpokenText(message)).replaceAll("\n", "\n      ");
   if (message.role === "user") return [`you> ${text}`];
-  const calls = message.toolCalls.map(({ name, args }) =>
+  const made = message.toolCalls.filter((call) => !isRespond(call));
+  const calls = made.map(({ name, args }) =>
     clip(`  ${toOneLine(name)} ${toOneLine(safeJson(redact(args)))}`, RESULT_LIMIT),
   );
   return [...(text.trim() === "" ? [] : [text]), ...calls];

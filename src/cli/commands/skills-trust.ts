@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { decodeText } from "../../core/decode-text.ts";
 import { escapeUnsafe, formatCount, quoteShellWord, toVisibleLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
@@ -83,7 +82,7 @@ async function runSkillsTrust(
   }
   const { skill } = requireSkill(reviewed, name);
   // Read once more: what is shown is what is trusted.
-  const { files, ...review } = await trust.review(skill);
+  const review = await trust.review(skill);
   const found = { skill, review };
   const { needsPin } = await import("../../providers/skill/skill-trust.ts");
   if (!needsPin(skill)) {
@@ -96,7 +95,11 @@ async function runSkillsTrust(
   if (!revoke && review.state === "trusted" && review.pin !== undefined)
     return out.answer(toSkillFacts(found), `${name} is trusted already, with the digest ${review.digest}.`);
 
-  if (!revoke) await showReview(context, found, files);
+  if (!revoke) {
+    showReview(context, found);
+    const { comparePages, showFilePages } = await import("../file-pages.ts");
+    await showFilePages(context, comparePages(review.files, await trust.readTrusted(skill)), !yes);
+  }
   const person = await identifyApprover(context, workspace);
   const done = revoke ? "changed" : "trusted";
   const question = revoke ? `Refuse all calls of ${name}?` : `Trust ${name}?`;
@@ -123,12 +126,8 @@ function listWaiting({ out }: Context, reviewed: readonly ReviewedSkill[]): void
 }
 
 /** With `--json` on stderr: the person still has to see it. */
-async function showReview(
-  { out }: Context,
-  { skill, review }: ReviewedSkill,
-  files: ReadonlyMap<string, Uint8Array>,
-): Promise<void> {
-  const line = out.isJson ? out.note : out.line;
+function showReview({ out }: Context, { skill, review }: ReviewedSkill): void {
+  const line = (...lines: readonly string[]) => (out.isJson ? out.note(lines.join("\n")) : out.line(...lines));
   const { sizes, pin, digest = formatMissingDigest(review) } = review;
   line(out.bold(escapeUnsafe(skill.name)), "");
   if (review.reason !== undefined) line(out.warn(`${review.state}: ${escapeUnsafe(review.reason)}`));
@@ -143,12 +142,7 @@ async function showReview(
     line(`  ${toVisibleLine(path)}, ${formatCount(bytes, "byte")}${mark === undefined ? "" : `, ${mark}`}`);
   }
   for (const path of review.removed) line(`  ${toVisibleLine(path)}, removed`);
-  const { TOOL_FILES } = await import("../../providers/skill/code/tool-file.ts");
-  for (const file of [skill.fileName, ...(skill.type === "code" ? TOOL_FILES : [])]) {
-    const bytes = files.get(file);
-    if (bytes !== undefined) line("", `${file}:`, escapeUnsafe(decodeText(bytes)?.trim() ?? "not UTF-8"));
-  }
-  line("");
+  if (pin !== undefined) line("", "Below: new files, and changes of files as lines with - and +.");
 }
 
 export const formatMissingDigest = ({ problems }: SkillReview): string =>

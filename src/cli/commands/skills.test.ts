@@ -306,9 +306,33 @@ describe("qm skills trust", () => {
     const folder = await createSkills({ count: TRIAGE.replace("name: triage", "name: count\ntype: code") }, "project");
     await writeFile(join(folder, ".agents/skills/count/tool.mjs"), "export const tool = () => 42;\n");
 
-    expect((await trust(folder, ["count"], "n\n")).out).toContain("tool.mjs:\nexport const tool = () => 42;\n");
+    expect((await trust(folder, ["count"], "n\n")).out).toContain("\n  export const tool = () => 42;\n");
     await qm(folder, ["invoke", "skill__count", "--arg", "input=a"]);
-    expect((await qm(folder, ["approvals", "list", "--json"])).out).toContain("tool.mjs:\\n  export const tool");
+    const [{ id, files }] = JSON.parse((await qm(folder, ["approvals", "list", "--json"])).out).approvals;
+    expect(files).toMatchObject([{ path: "SKILL.md" }, { path: "tool.mjs", size: 30 }]);
+    expect((await qm(folder, ["approvals", "show", id, "--full"])).out).toContain("export const tool = () => 42;");
+  });
+
+  test("shows changed files as a diff, new ones whole and unchanged ones not at all", async () => {
+    const folder = await createSkills({ triage: TRIAGE }, "project");
+    const write = (name: string, text: string) => writeFile(join(folder, ".agents/skills/triage", name), text);
+    const long = Array.from({ length: 100 }, (_, at) => `line ${at}`).join("\n");
+    await write("long.md", long);
+    await write("same.md", "this stays");
+    await trust(folder, ["triage"], "y\n");
+    await write("long.md", long.replace("line 50", "line 50 \u202Esecretly"));
+    await write("new.md", "this is new");
+
+    const shown = await trust(folder, ["triage"], "y\n");
+    const json = await trust(folder, ["triage", "--json"], "y\n");
+
+    expect(shown.out).toContain(
+      "  … 47 unchanged lines\n    line 47\n    line 48\n    line 49\n  - line 50\n  + line 50 \\u{202e}secretly\n    line 51",
+    );
+    expect(shown.out).toContain("Careful: it contains invisible or control characters: U+202E");
+    expect(shown.out).toContain("  this is new");
+    expect(shown.out).not.toContain("this stays");
+    expect(JSON.parse(json.out)).toMatchObject({ trust: "trusted" });
   });
 
   test("needs a person: without a terminal, --yes alone trusts nothing", async () => {

@@ -1,7 +1,5 @@
-import type { Quartermaster } from "../../app/quartermaster.ts";
 import { readPackageInfo, systemRuntime } from "../../app/system-runtime.ts";
 import { settlesWithin } from "../../core/async.ts";
-import type { Caller } from "../../core/caller.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { canonicalJson, omitUndefined } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
@@ -108,7 +106,6 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     runtime: systemRuntime,
     tracer,
     info: { name, version },
-    instructions: (profile, caller) => writeInstructions(quartermaster, profile, caller),
     onProblem,
     note(caller, event) {
       try {
@@ -167,21 +164,4 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
       return { ...listener, tokenPath };
     },
   };
-}
-
-/** Clients cut longer instructions, some in the middle of a sentence. */
-const INSTRUCTIONS_LIMIT = 2_000;
-
-/** The sections of the caller's prompt that fit, whole. Undefined if the client sees only the tools of its servers. */
-async function writeInstructions(
-  quartermaster: Pick<Quartermaster, "prompt">,
-  profile: GatewayProfile,
-  caller: Caller,
-): Promise<string | undefined> {
-  if (!hasSurface(profile)) return undefined;
-  const { sections } = await quartermaster.prompt(caller, omitUndefined({ kind: profile.surface, dynamic: false }));
-  return sections.reduce((text, section) => {
-    const longer = text === "" ? section.text : `${text}\n\n${section.text}`;
-    return longer.length <= INSTRUCTIONS_LIMIT ? longer : text;
-  }, "");
 }

@@ -44,15 +44,13 @@ export interface Upstream {
 }
 
 export interface GatewayOptions {
-  readonly quartermaster: Pick<Quartermaster, "surface" | "invoke" | "onChange" | "ledger" | "skills">;
+  readonly quartermaster: Pick<Quartermaster, "surface" | "prompt" | "invoke" | "onChange" | "ledger" | "skills">;
   /** Whether clients with a surface are offered skills. Asked when a client connects. Absent: they are not. */
   readonly servesSkills?: () => boolean;
   readonly upstream?: Upstream;
   readonly runtime: Runtime;
   readonly tracer?: Tracer;
   readonly info: { readonly name: string; readonly version: string };
-  /** How a client's model uses the tools it is shown. Asked when the client connects. Undefined: it is told nothing. */
-  readonly instructions?: (profile: GatewayProfile, caller: Caller) => Promise<string | undefined>;
   /** Receives transport errors as text, without tokens and arguments. */
   readonly onProblem: (problem: string) => void;
   readonly note?: (caller: Caller, event: UnstampedEvent) => void;

@@ -166,7 +166,7 @@ export function createMcpServer(parts: McpServerOptions): Server {
 
   async function getInstructions(ctx: ServerContext): Promise<string | undefined> {
     try {
-      return await options.instructions?.(profile, parts.resolveCaller(ctx));
+      return await service.getInstructions(parts.resolveCaller(ctx));
     } catch (thrown) {
       // The actor cannot be used. The client gets the same error from its first request.
       options.onProblem(`${profile.name}: ${getErrorMessage(thrown)}`);

@@ -176,6 +176,8 @@ export async function openManifestService({ store, now, note, onProblem }: Manif
       );
       return { ...difference, withheld: waiting.map(({ name }) => name), problems };
     },
+    getContent: store.getContent,
+    addContents: store.addContents,
     /** From now on, offers that other processes store are used for this server. */
     markDisconnected(server: string): void {
       const previous = findOffer(server);

@@ -1,3 +1,4 @@
+import type { FileBytes, GetContent } from "../../core/shown-file.ts";
 import type { OfferedTool, ServerOffer } from "./offer.ts";
 
 /** The stored offer of a server. Search and descriptions read it without starting the server. */
@@ -53,4 +54,8 @@ export interface ManifestStore {
   change(server: string, decide: DecideChange): Promise<ManifestRecord | undefined>;
   /** Deletes a record and returns whether it existed. */
   forget(server: string): Promise<boolean>;
+  /** The bytes of a file of an accepted skill. Undefined: no person has been shown it. */
+  readonly getContent: GetContent;
+  /** Stores files of a skill that is accepted next. */
+  addContents(files: FileBytes): Promise<void>;
 }

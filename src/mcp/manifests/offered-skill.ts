@@ -17,6 +17,9 @@ export interface SkillFileEntry extends JsonObject {
   readonly size: number;
 }
 
+/** The digest without the name of its algorithm. */
+export const toHexDigest = (digest: string): string => digest.slice("sha256:".length);
+
 /** A skill as a server lists it. */
 export interface OfferedSkill extends JsonObject {
   /** The URI of its SKILL.md. */
@@ -35,7 +38,7 @@ const INPUT_SCHEMA = toJsonSchema(skillFileInput);
 /** The limits of the extension. */
 const FILE_LIMIT = 512;
 const SKILL_BYTES = 16 * 1024 * 1024;
-const TEXT_BYTES = 1024 * 1024;
+export const TEXT_BYTES = 1024 * 1024;
 /** Before the name of a skill's definition. MCP does not allow a slash in names of tools, so that the two cannot clash. */
 const NAME_PREFIX = "skill/";
 

@@ -7,6 +7,7 @@ import { decodeText } from "../../core/decode-text.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { quoteName, SEPARATOR } from "../../core/names.ts";
+import { type FileBytes, hashFiles, listShownFiles } from "../../core/shown-file.ts";
 import { parseSkillFile, type SkillFile, type SkillProblem } from "./skill-file.ts";
 
 /** A folder that is searched for skills. */
@@ -31,8 +32,8 @@ export interface Skill extends SkillFile {
 }
 
 export interface SkillContents {
-  /** The bytes of all files by path, relative to the folder, with `/` between the parts, sorted. */
-  readonly files: ReadonlyMap<string, Uint8Array>;
+  /** The bytes of all files by path, relative to the folder, sorted. */
+  readonly files: FileBytes;
   /** The hash of the names and contents of these files. Absent: a problem of level `error` says why. */
   readonly digest?: string;
   readonly problems: readonly SkillProblem[];
@@ -236,7 +237,6 @@ async function listSkillFiles(folder: string, problems: SkillProblem[]) {
 export async function readSkillContents({ folder }: Pick<Skill, "folder">): Promise<SkillContents> {
   const problems: SkillProblem[] = [];
   const files = new Map<string, Uint8Array>();
-  const hash = createHash("sha256");
   let current = "its folder";
   let bytes = 0;
   try {
@@ -255,7 +255,6 @@ export async function readSkillContents({ folder }: Pick<Skill, "folder">): Prom
         continue;
       }
       files.set(name, content);
-      hash.update(`${JSON.stringify(name)} ${hashBytes(content)}\n`);
       if (SKILL_FILE_NAME.test(posix.basename(name)) && name.includes("/"))
         problems.push(createWarning("nested", `${quoteName(name)} is a file of this skill and not offered by itself`));
     }
@@ -268,10 +267,8 @@ export async function readSkillContents({ folder }: Pick<Skill, "folder">): Prom
     problems.push(createError("unreadable", `${current} cannot be read: ${code ?? getErrorMessage(thrown)}`));
     return { files, problems };
   }
-  return { files, problems, digest: hash.digest("hex") };
+  return { files, problems, digest: hashFiles(listShownFiles(files)) };
 }
-
-export const hashBytes = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** A text that changes when a file of the skill does, without reading the files. Undefined: it cannot be told. */
 export async function readSkillVersion({ folder }: Pick<Skill, "folder">): Promise<string | undefined> {
@@ -290,7 +287,7 @@ export async function readSkillVersion({ folder }: Pick<Skill, "folder">): Promi
 
 /** A skill as it was read for one call. */
 export interface SkillSnapshot extends SkillFile {
-  readonly files: SkillContents["files"];
+  readonly files: FileBytes;
   readonly digest: string;
 }
 

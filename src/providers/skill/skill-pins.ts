@@ -1,3 +1,5 @@
+import type { FileBytes, GetContent } from "../../core/shown-file.ts";
+
 /** The files of a skill that are trusted: a person accepted them, or they are code that was used first. */
 export interface SkillPin {
   /** The folder that the skill was found in, as it is configured. */
@@ -19,7 +21,9 @@ export interface SkillPinStore {
   all(): Promise<readonly SkillPin[]>;
   get(root: string, skill: string): Promise<SkillPin | undefined>;
   getFiles(root: string, skill: string): Promise<SkillFileHashes>;
-  /** Stores the first pin of a skill. A pin that exists stays and is returned. */
-  add(pin: SkillPin, files: SkillFileHashes): Promise<{ readonly pin: SkillPin; readonly isNew: boolean }>;
-  replace(pin: SkillPin, files: SkillFileHashes): Promise<void>;
+  /** The bytes of a trusted file. Undefined: an older version trusted it and stored only its hash. */
+  readonly getContent: GetContent;
+  /** Stores the first pin of a skill, and its files. A pin that exists stays and is returned. */
+  add(pin: SkillPin, files: FileBytes): Promise<{ readonly pin: SkillPin; readonly isNew: boolean }>;
+  replace(pin: SkillPin, files: FileBytes): Promise<void>;
 }

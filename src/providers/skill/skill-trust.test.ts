@@ -80,9 +80,13 @@ describe("a skill of a project folder", () => {
     const again = await qm.invoke("skill__triage");
 
     const [{ digest = "" } = {}] = (await readEvents(qm, "skill.trusted")) as { digest?: string }[];
-    expect(question.preview).toContain(`Folder: ${join(skills, "triage")}\nDigest: ${digest}\n2 files:\n`);
-    expect(question.preview).toContain(`SKILL.md, ${TRIAGE.length} bytes\n  a.md, 4 bytes\n`);
-    expect(question.preview).toContain("  Start with the oldest.");
+    const size = TRIAGE.length + 4;
+    expect(question.preview).toContain(`Folder: ${join(skills, "triage")}\nDigest: ${digest}\n2 files, ${size} bytes`);
+    expect(question.files).toMatchObject([
+      { path: "SKILL.md", size: TRIAGE.length },
+      { path: "a.md", size: 4 },
+    ]);
+    expect((await qm.approvals.readFiles(question.id)).parts).toMatchObject([{ text: TRIAGE }, { text: "four" }]);
     expect(first).toMatchObject({ status: "done", data: expect.stringContaining("Start with the oldest") });
     expect(again.status).toBe("done");
     expect(await readEvents(qm, "skill.trusted")).toEqual([{ skill: "triage", digest, by: "ada", source: "project" }]);
@@ -229,8 +233,10 @@ describe("code of a trusted folder", () => {
 
   test("runs as an approver saw it, or not at all", async () => {
     const { use, write, guarded } = await createCodeSkill(true);
-    const preview = (await guarded().preview?.({}, new AbortController().signal)) ?? "";
-    const decision = { approvalId: "1", by: "ada", via: "cli", at: "", preview };
+    const shown = await guarded().preview?.({}, new AbortController().signal);
+    const preview = typeof shown === "object" ? shown.text : "";
+    const readFile = async () => undefined;
+    const decision = { approvalId: "1", by: "ada", via: "cli", at: "", preview, readFile };
 
     await write("triage/tool.mjs", "2");
 

@@ -1,15 +1,13 @@
-import type { Action, CallContext } from "../../core/action.ts";
+import type { Action, CallContext, Preview } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
-import { decodeText } from "../../core/decode-text.ts";
 import { formatCount, quoteShellWord } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
-import { clip } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import { type FileBytes, listShownFiles } from "../../core/shown-file.ts";
 import { TOOL_FILES } from "./code/tool-file.ts";
 import type { SkillFile } from "./skill-file.ts";
 import {
-  hashBytes,
   readSkillContents,
   readSkillSnapshot,
   readSkillVersion,
@@ -33,12 +31,13 @@ export interface SkillReview extends Pick<SkillContents, "digest" | "problems"> 
   readonly pin?: SkillPin | undefined;
   /** The number of bytes of each file. */
   readonly sizes: ReadonlyMap<string, number>;
-  readonly hashes: SkillFileHashes;
   /** Files by what happened to them since the pin. Without one, all are added. */
   readonly added: readonly string[];
   readonly removed: readonly string[];
   readonly changed: readonly string[];
 }
+
+export type ReadSkillReview = SkillReview & Pick<SkillContents, "files">;
 
 export interface SkillTrustOptions {
   readonly pins: SkillPinStore;
@@ -134,7 +133,7 @@ export function createSkillTrust({ pins, runtime, scan = () => [], record = () =
     const { digest } = snapshot;
     const { caller, approvalDecision } = context ?? {};
     let pin = await getPin(skill);
-    const isApproved = approvalDecision?.preview?.startsWith(formatFirstUse(skill, snapshot)) === true;
+    const isApproved = approvalDecision?.preview === formatFirstUse(skill, snapshot);
     // Code of a trusted root needs no approval; but if there was one, it was for what the person saw.
     const isFirstUse = isApproved || (skill.root.trusted && approvalDecision === undefined);
     if (pin === undefined && isFirstUse && caller !== undefined)
@@ -154,19 +153,20 @@ export function createSkillTrust({ pins, runtime, scan = () => [], record = () =
   async function addPin(skill: Skill, { files, digest }: SkillSnapshot, by: string, caller: Caller): Promise<SkillPin> {
     const { name, root } = skill;
     const own = { root: root.folder, skill: name, digest, at: runtime.now(), by };
-    const { pin, isNew } = await pins.add(own, hashFiles(files));
+    const { pin, isNew } = await pins.add(own, files);
     if (isNew) record(caller, { type: "skill.trusted", data: { skill: name, digest, by, source: root.source } });
     return pin;
   }
 
-  /** The text for an approver, before the preview of the type. Undefined: the skill is trusted. */
-  async function preview(skill: Skill): Promise<string | undefined> {
+  /** Shows an approver all files of a skill that is not trusted yet. Undefined: it is. */
+  async function preview(skill: Skill): Promise<Preview | undefined> {
     const snapshot = await readSkillSnapshot(skill);
     const pin = await getPin(skill);
     const state = judge(skill, snapshot, snapshot.digest, pin);
     const why = state === "new" ? undefined : explain(state, snapshot);
     if (why !== undefined) throw createError(skill, why, snapshot.digest);
-    return pin === undefined ? formatFirstUse(skill, snapshot) : undefined;
+    if (pin !== undefined) return undefined;
+    return { text: formatFirstUse(skill, snapshot), files: orderFiles(skill, snapshot.files) };
   }
 
   const isWithheld = (skill: Skill): boolean => !["trusted", "new"].includes(getState(skill));
@@ -180,10 +180,7 @@ export function createSkillTrust({ pins, runtime, scan = () => [], record = () =
       refresh: () => refreshPin(skill),
       readiness: () => (isWithheld(skill) ? "quarantined" : (action.readiness?.() ?? "ready")),
       readinessReason: () => (isWithheld(skill) ? explain(getState(skill), skill) : action.readinessReason?.()),
-      async preview(args, signal) {
-        const texts = [await preview(skill), await action.preview?.(args, signal)].filter((text) => text !== undefined);
-        return texts.length === 0 ? undefined : texts.join("\n\n");
-      },
+      preview: () => preview(skill),
     };
     const isMisleading = !skill.root.trusted && isWithheld(skill) && findMisleadingText(skill).length > 0;
     return Object.freeze(isMisleading ? { ...guarded, ...hideTexts(skill) } : guarded);
@@ -211,18 +208,17 @@ export function createSkillTrust({ pins, runtime, scan = () => [], record = () =
         await update(skill, stored.get(toKey(skill.root.folder, skill.name)));
     },
     /** Reads a skill and compares it with its pin. For a person who decides. */
-    async review(skill: Skill): Promise<SkillReview & Pick<SkillContents, "files">> {
+    async review(skill: Skill): Promise<ReadSkillReview> {
       const { digest, files, problems } = await readSkillContents(skill);
       const pin = needsPin(skill) ? await getPin(skill) : undefined;
       const state = judge(skill, skill, digest, pin);
       const before = pin === undefined ? {} : await pins.getFiles(skill.root.folder, skill.name);
-      const after = hashFiles(files);
+      const after = toHashes(files);
       return {
         problems,
         ...(digest === undefined ? {} : { digest }),
-        files,
+        files: orderFiles(skill, files),
         sizes: new Map([...files].map(([path, bytes]) => [path, bytes.length])),
-        hashes: after,
         state,
         pin,
         reason: explain(state, skill),
@@ -231,46 +227,49 @@ export function createSkillTrust({ pins, runtime, scan = () => [], record = () =
         changed: Object.keys(after).filter((path) => Object.hasOwn(before, path) && before[path] !== after[path]),
       };
     },
+    /** The files that are trusted, as far as they are stored. */
+    async readTrusted({ name, root }: Skill): Promise<FileBytes> {
+      const files = new Map<string, Uint8Array>();
+      for (const [path, digest] of Object.entries(await pins.getFiles(root.folder, name))) {
+        const bytes = await pins.getContent(digest);
+        if (bytes !== undefined) files.set(path, bytes);
+      }
+      return files;
+    },
     /** Trusts exactly what was reviewed, even if the files have changed since. */
-    async accept({ name, root }: Skill, { digest, hashes }: SkillReview, by: string): Promise<void> {
+    async accept({ name, root }: Skill, { digest, files }: ReadSkillReview, by: string): Promise<void> {
       if (digest === undefined)
         throw new QmError("conflict", `the skill ${name} has no digest, so it cannot be trusted`);
-      await pins.replace({ root: root.folder, skill: name, digest, at: runtime.now(), by }, hashes);
+      await pins.replace({ root: root.folder, skill: name, digest, at: runtime.now(), by }, files);
       record(undefined, { type: "skill.trusted", data: { skill: name, digest, by, source: root.source } });
     },
     async revoke({ name, root }: Skill, by: string): Promise<void> {
       const { digest = "" } = (await pins.get(root.folder, name)) ?? {};
-      await pins.replace({ root: root.folder, skill: name, digest: REVOKED, at: runtime.now(), by }, {});
+      await pins.replace({ root: root.folder, skill: name, digest: REVOKED, at: runtime.now(), by }, new Map());
       record(undefined, { type: "skill.withheld", data: { skill: name, digest, reason: `revoked by ${by}` } });
     },
   };
 }
 
-const hashFiles = (files: SkillContents["files"]): SkillFileHashes =>
-  Object.fromEntries([...files].map(([path, bytes]) => [path, hashBytes(bytes)]));
+const toHashes = (files: FileBytes): SkillFileHashes =>
+  Object.fromEntries(listShownFiles(files).map(({ path, digest }) => [path, digest]));
 
-const SHOWN_LINES = 40;
-const SHOWN_CHARACTERS = 2_000;
+/** The files in the order in which a person reads them: the SKILL.md, the program, the others. */
+function orderFiles({ fileName }: Skill, files: FileBytes): FileBytes {
+  const first = [fileName, ...TOOL_FILES];
+  const rank = (path: string) => (first.includes(path) ? first.indexOf(path) : first.length);
+  return new Map([...files].sort(([a], [b]) => rank(a) - rank(b)));
+}
 
-/** All that a person must know to trust a skill. The digest stands for what is cut, so the same text means the same files. */
-function formatFirstUse({ folder, fileName, root, type }: Skill, { files, digest }: SkillSnapshot): string {
-  const programs = type === "code" ? TOOL_FILES.filter((file) => files.has(file)) : [];
+/** The digest stands for all files, so the same text means the same files. */
+function formatFirstUse({ folder, root }: Skill, { files, digest }: SkillSnapshot): string {
+  const bytes = [...files.values()].reduce((sum, { length }) => sum + length, 0);
   return [
     root.trusted
       ? "This skill is used for the first time. Approving this call trusts exactly these files."
       : "No person has accepted this skill yet. Approving this call runs it and trusts exactly these files.",
     `Folder: ${folder}`,
     `Digest: ${digest}`,
-    `${formatCount(files.size, "file")}:`,
-    ...[...files].map(([path, bytes]) => `  ${path}, ${formatCount(bytes.length, "byte")}`),
-    ...[fileName, ...programs].flatMap((file) => formatFirstLines(file, files.get(file))),
+    `${formatCount(files.size, "file")}, ${formatCount(bytes, "byte")}`,
   ].join("\n");
-}
-
-function formatFirstLines(file: string, bytes: Uint8Array | undefined): readonly string[] {
-  const lines = (decodeText(bytes ?? new Uint8Array()) ?? "").trimEnd().split("\n");
-  const shown = clip(lines.slice(0, SHOWN_LINES).join("\n"), SHOWN_CHARACTERS).split("\n");
-  const left = lines.length - shown.length;
-  const more = left > 0 ? [`  … and ${formatCount(left, "more line")}`] : [];
-  return [`${file}:`, ...shown.map((line) => `  ${line}`), ...more];
 }

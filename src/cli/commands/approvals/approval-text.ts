@@ -1,15 +1,37 @@
 import type { ApprovalView } from "../../../approval/approval.ts";
 import { formatMaskedSecrets } from "../../../approval/approval-view.ts";
-import { escapeUnsafe, toOneLine, toVisibleJson, toVisibleText } from "../../../core/display-text.ts";
+import {
+  escapeUnsafe,
+  formatCount,
+  toOneLine,
+  toVisibleJson,
+  toVisibleLine,
+  toVisibleText,
+} from "../../../core/display-text.ts";
 import { clip } from "../../../core/json.ts";
+import type { ShownFile } from "../../../core/shown-file.ts";
 import type { CommandOutput } from "../../output.ts";
 
 type CallOutput = Pick<CommandOutput, "line" | "bold" | "warn">;
 
 /** Prints the exact call, which is untrusted. `cut` shortens long texts; never set it when asking for approval. */
 export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles: readonly string[], cut = false): void {
-  const { id, action, args, preview, masked, warnings, reason, rule, level, via, method, requestedAt, expiresAt } =
-    approval;
+  const {
+    id,
+    action,
+    args,
+    preview,
+    files,
+    masked,
+    warnings,
+    reason,
+    rule,
+    level,
+    via,
+    method,
+    requestedAt,
+    expiresAt,
+  } = approval;
   const indent = " ".repeat(12);
   const field = (name: string, text: string): void => {
     const lines = escapeUnsafe(text).split("\n").join(`\n${indent}`);
@@ -28,6 +50,7 @@ export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles:
   field("Action", toOneLine(action));
   longField("Arguments", toVisibleJson(args, 2));
   if (preview !== undefined) longField("Would do", toVisibleText(preview));
+  if (files !== undefined) longField("Files", files.map(formatFile).join("\n"));
   for (const warning of warnings) field("Careful", `it ${warning}`);
   if (masked.length > 0)
     field("Masked", `${formatMaskedSecrets(masked)}; \`qm approvals show ${id} --reveal\` shows them`);
@@ -37,6 +60,9 @@ export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles:
   const who = roles.length === 1 ? `the role ${roles[0]}` : `one of the roles ${roles.join(", ")}`;
   field("Approver", `anyone with ${toOneLine(who)} (level ${toOneLine(level)}), until ${expiresAt}`);
 }
+
+const formatFile = ({ path, size, digest }: ShownFile): string =>
+  `${toVisibleLine(path)}, ${formatCount(size, "byte")}, SHA-256 ${digest}`;
 
 /** Prints the state of an approval and its history. `why`: the reason of a failure. */
 export function showApprovalHistory(out: CommandOutput, approval: ApprovalView, why?: string): void {

@@ -14,6 +14,7 @@ import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requirePresence } from "../../approver.ts";
 import { type Context, followStore, pause, toOwnerFilter } from "../../context.ts";
 import { createUsageError } from "../../exit-codes.ts";
+import { type ReadPortion, readAllParts, showFilePages } from "../../file-pages.ts";
 import { formatTimeSpan } from "../../terminal-text.ts";
 import { readFailureReason } from "./answer.ts";
 import {
@@ -89,8 +90,12 @@ export async function runApprovalsShow(context: Context, workspace: Workspace, i
   const { approvals } = workspace.quartermaster;
   const found = await findApproval(approvals, idText);
   const approval = reveal ? await revealApproval(context, workspace, found, as) : found;
-  if (out.isJson) return out.json(approval);
+  const readPage: ReadPortion = (position) => approvals.readFiles(found.id, position);
+  if (out.isJson) return out.json({ ...approval, ...(full && { parts: await readAllParts(readPage) }) });
   showApprovalCall(out, approval, getConfiguredLevelRoles(workspace.config, approval), !full);
+  if (full) await showFilePages(context, readPage, false);
+  else if (approval.files !== undefined)
+    out.line(out.dim(`\`qm approvals show ${approval.id} --full\` shows the files.`));
   showApprovalHistory(out, approval, await readFailureReason(approvals, approval));
   if (approval.state === "pending")
     out.line(out.dim(`Run \`qm approvals approve ${approval.id}\` to allow it, or \`deny\` to refuse.`));

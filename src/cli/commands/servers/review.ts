@@ -58,7 +58,10 @@ async function runServersReview(
   );
   const { formatDefinitionDiff } = await import("../../../mcp/manifests/definition-diff.ts");
   if (!out.isJson || accept)
-    for (const each of waiting) showWithheld(context, each, formatDefinitionDiff(each.accepted, each.definition));
+    for (const each of waiting) {
+      showWithheld(context, each, formatDefinitionDiff(each.accepted, each.definition));
+      if (accept) await showSkillFiles(context, servers, each, !yes);
+    }
   const amount = formatCount(waiting.length, "definition");
   const result = accept ? "accepted" : reject ? "rejected" : "withheld";
   const isDecided = waiting.length > 0 && result !== "withheld";
@@ -73,6 +76,27 @@ async function runServersReview(
   if (out.isJson) return out.json({ [result]: waiting });
   if (waiting.length === 0) return out.line("Nothing is withheld.");
   out.line(isDecided ? `${amount} ${result}.` : `${amount} withheld. Give --accept or --reject to decide.`);
+}
+
+/** Reads a skill from its server, shows its files, and stores them to compare a later version with them. */
+async function showSkillFiles(
+  context: Context,
+  { hub, manifests }: Workspace["servers"],
+  { server, definition: { skill }, accepted }: WithheldTool & { readonly server: string },
+  isAsking: boolean,
+): Promise<void> {
+  if (skill === undefined || skill.resources === "dynamic") return;
+  const { readSkillFiles } = await import("../../../mcp/provider/skill-files.ts");
+  const { listSkillFiles, toHexDigest } = await import("../../../mcp/manifests/offered-skill.ts");
+  const { comparePages, showFilePages } = await import("../../file-pages.ts");
+  const files = await readSkillFiles(hub, server, skill, { signal: context.io.signal });
+  const trusted = new Map<string, Uint8Array>();
+  for (const [path, { digest = "" }] of accepted?.skill === undefined ? [] : listSkillFiles(accepted.skill)) {
+    const bytes = await manifests.getContent(toHexDigest(digest));
+    if (bytes !== undefined) trusted.set(path, bytes);
+  }
+  await showFilePages(context, comparePages(files, trusted), isAsking);
+  await manifests.addContents(files);
 }
 
 function requireTool({ manifests }: Workspace["servers"], server: string, tool: string): void {

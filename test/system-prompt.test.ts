@@ -9,11 +9,12 @@ import {
   defineAction,
   defineResource,
   fileProvider,
+  openWorkspace,
   type PolicyOptions,
   type Provider,
   type Quartermaster,
   type QuartermasterOptions,
-  type RouterPrompt,
+  type SystemPrompt,
 } from "../src/index.ts";
 
 const input = { type: "object", properties: { query: { type: "string" } } } as const;
@@ -78,11 +79,11 @@ async function world(options: QuartermasterOptions = {}, folder?: string): Promi
 }
 
 const kinds = ["universal", "deferred", "flat", "auto"] as const;
-const sectionOf = ({ sections }: RouterPrompt, title: string) =>
+const sectionOf = ({ sections }: SystemPrompt, title: string) =>
   sections.find((section) => section.title === title)?.text ?? "";
-const bulletsOf = (prompt: RouterPrompt) =>
+const bulletsOf = (prompt: SystemPrompt) =>
   [...sectionOf(prompt, "Action categories").matchAll(/^- ([\w.]+)/gm)].map(([, name]) => name);
-const titlesOf = ({ sections }: RouterPrompt) => sections.map(({ title }) => title);
+const titlesOf = ({ sections }: SystemPrompt) => sections.map(({ title }) => title);
 const count = (text: string, part: RegExp) => [...text.matchAll(new RegExp(part, "g"))].length;
 
 const LIST_FIRST = /Your first tool call MUST be \w+, before reading, writing, editing or running anything\./;
@@ -138,6 +139,20 @@ describe("the action categories", () => {
     expect(text).toMatch(/^- file: .*change them\.$/m);
     const forReader = sectionOf(await qm.prompt({ actor: "reader" }), "Action categories");
     expect(forReader).toMatch(/^- file: .* Your actions here change nothing\.$/m);
+  });
+
+  test("of the product each say what they are for", async () => {
+    const folder = await createFolder();
+    const config = { peers: { helper: { url: "http://127.0.0.1:9" } }, providers: { file: { read_only: false } } };
+    await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify(config));
+    const workspace = await openWorkspace({ cwd: folder, env: {} });
+    onTestFinished(workspace.close);
+    const text = sectionOf(await workspace.quartermaster.prompt(), "Action categories");
+
+    const bullets = text.split("\n").filter((line) => line.startsWith("- "));
+    expect(bullets.filter((line) => !/^- [\w.]+: \w.{15,}\.$/.test(line))).toEqual([]);
+    expect(text).toMatch(/^- agent\.peer: Delegate/m);
+    expect(text).toMatch(/^- skill: Run /m);
   });
 
   test("keep a capability on one line, whatever it holds", async () => {
@@ -281,6 +296,26 @@ describe("the prefix", () => {
     expect(read.text).toContain("note__");
     expect([second.prefix, other.prefix, restarted.prefix]).toEqual([prefix, prefix, prefix]);
     expect(prefix).not.toMatch(/\d/);
+  });
+
+  test("costs the same for 20 and for 200 actions", async () => {
+    const qm = await world();
+    const register = (from: number, to: number) => {
+      for (let at = from; at < to; at++)
+        qm.register({
+          name: `task_${at}`,
+          description: `Do the task ${at}.`,
+          effect: "write",
+          scope: "generalist",
+          inputSchema: input,
+          handler: () => at,
+        });
+    };
+    register(0, 20);
+    const { prefix } = await qm.prompt();
+    register(20, 200);
+
+    expect((await qm.prompt()).prefix).toBe(prefix);
   });
 
   test("changes with categories, policy and instructions", async () => {

@@ -15,7 +15,7 @@ export interface PromptSection {
 }
 
 /** A system prompt for a caller's model. */
-export interface RouterPrompt {
+export interface SystemPrompt {
   readonly text: string;
   /** The beginning of `text` that stays the same, byte for byte, until the view or the actor changes. */
   readonly prefix: string;
@@ -35,7 +35,7 @@ export interface PromptFacts {
 }
 
 /** The part that depends only on what the caller sees and on its actor's settings. It names no action, except in mandates. */
-export function buildPromptPrefix(facts: PromptFacts): Pick<RouterPrompt, "sections" | "firstTool"> {
+export function buildPromptPrefix(facts: PromptFacts): Pick<SystemPrompt, "sections" | "firstTool"> {
   const { view, live, kind, instructions } = facts;
   // Search does not find resources outside the catalog.
   const categories = describeCategories(view, kind === "deferred" ? [] : live);

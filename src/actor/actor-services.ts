@@ -1,0 +1,40 @@
+import type { Approvals } from "../approval/approval.ts";
+import type { TurnService } from "../approval/turn-service.ts";
+import type { CallContext } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import type { UnstampedEvent } from "../core/events.ts";
+import type { CallModel, Model } from "../core/model.ts";
+import type { CallFinder } from "../core/recover-call.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Anchors } from "../distribution/anchors.ts";
+import type { CompiledActor } from "../policy/actors.ts";
+import type { Surface } from "../surface/surface.ts";
+import type { SessionStore } from "./session-store.ts";
+
+/** The call around a delegated turn. */
+export type AroundTurn = Pick<CallContext, "caller" | "callId" | "heldSlots" | "dialogue" | "trace">;
+
+/** The parts of the system that turns of actors use. */
+export interface ActorServices extends CallFinder {
+  readonly turns: TurnService;
+  readonly sessions: SessionStore;
+  readonly approvals: Pick<Approvals, "withdraw">;
+  readonly runtime: Runtime;
+  readonly anchors: Pick<Anchors, "render" | "fill">;
+  /** Makes the tokens in a value of one caller valid for another one. */
+  shareTokens(between: { readonly from: Caller; readonly to: Caller }, value: unknown): Promise<void>;
+  /** Throws `unknown_actor`, and `invalid_config` for an actor that cannot be used. */
+  getActor(caller: Caller): CompiledActor;
+  getModel(name: string): Model | undefined;
+  /** `around`: the call that the tools are called in. */
+  openSurface(caller: Caller, actor: CompiledActor, around?: AroundTurn): Promise<Surface>;
+  /** A model whose requests are charged to the caller and recorded for the turn. */
+  createModel(model: Model, caller: Caller, turnId: string, signal: AbortSignal): CallModel;
+  isIdempotent(action: string, caller: Caller): boolean;
+  /** Stores and restores which actions the data of a delegated turn comes from. */
+  holdSources(turnId: string): Promise<void>;
+  resumeSources(turnId: string): Promise<void>;
+  /** Resolves when the event survives the process. */
+  record(caller: Caller, event: UnstampedEvent): Promise<void>;
+  readonly onProblem: (problem: string) => void;
+}
