@@ -10,11 +10,11 @@ const ENTER = "\r";
 /** An input at a terminal, with what it has drawn. */
 function openAtTerminal(history: readonly string[] = []) {
   const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => {} });
-  let drawn = "";
-  const stdout = { write: (text: string) => void (drawn += text), isTTY: true, columns: 80 };
+  const drawn: string[] = [];
+  const stdout = { write: (text: string) => void drawn.push(text), isTTY: true, columns: 80 };
   const input = openChatInput({ stdin, stdout }, history);
   onTestFinished(() => input.close());
-  return { input, type: (text: string) => void stdin.write(text), getDrawn: () => drawn };
+  return { input, type: (text: string) => void stdin.write(text), getDrawn: () => drawn.join("") };
 }
 
 const text = (value: string) => ({ kind: "text", text: value });

@@ -12,19 +12,19 @@ function show(
   parts: readonly AnswerPart[] = [],
   { columns, isQuiet = false }: { columns?: number; isQuiet?: boolean } = {},
 ) {
-  let texts = "";
-  let notes = "";
+  const texts: string[] = [];
+  const notes: string[] = [];
   const isTTY = columns !== undefined;
   const display = createTurnDisplay({
     actor: "editor",
-    notes: { write: (text) => void (notes += text), isTTY, columns },
-    ...(isQuiet ? {} : { texts: { write: (text) => void (texts += text), isTTY, columns } }),
+    notes: { write: (text) => void notes.push(text), isTTY, columns },
+    ...(isQuiet ? {} : { texts: { write: (text) => void texts.push(text), isTTY, columns } }),
     out: { dim: plain, good: plain, warn: plain, bad: plain },
     redact: createEventRedactor(),
   });
   for (const event of events) display.onEvent(event);
   display.end({ parts });
-  return { texts, notes };
+  return { texts: texts.join(""), notes: notes.join("") };
 }
 
 const piece = (text: string): ActorEvent => ({ type: "text", text });
@@ -100,25 +100,26 @@ test("fits the line of a call to the terminal", () => {
 test("shows on a terminal what takes longer than a second, and clears it", () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  let notes = "";
+  const written: string[] = [];
+  const getNotes = () => written.join("");
   const display = createTurnDisplay({
     actor: "editor",
-    notes: { write: (text) => void (notes += text), isTTY: true, columns: 80 },
+    notes: { write: (text) => void written.push(text), isTTY: true, columns: 80 },
     out: { dim: plain, good: plain, warn: plain, bad: plain },
     redact: createEventRedactor(),
   });
 
   display.onEvent(step);
   vi.advanceTimersByTime(2_000);
-  expect(notes).toContain("editor is thinking: 2 s. Ctrl-C interrupts it.");
+  expect(getNotes()).toContain("editor is thinking: 2 s. Ctrl-C interrupts it.");
   display.onEvent({ type: "call-started", id: "1", tool: "file__read", args: {} });
   vi.advanceTimersByTime(1_000);
-  expect(notes).toContain("editor runs file__read: 1 s.");
+  expect(getNotes()).toContain("editor runs file__read: 1 s.");
   display.end({ parts: [] });
-  expect(notes.endsWith("\r\u001B[K")).toBe(true);
-  const before = notes;
+  expect(getNotes().endsWith("\r\u001B[K")).toBe(true);
+  const before = getNotes();
   vi.advanceTimersByTime(5_000);
-  expect(notes).toBe(before);
+  expect(getNotes()).toBe(before);
 });
 
 test("without a stream for texts shows the calls alone", () => {

@@ -1,42 +1,20 @@
-import type { Command } from "commander";
 import type { ActorEnvelope } from "../../actor/envelope.ts";
 import { quoteShellWord } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { requireAnsweringActor } from "../chat/answering-actor.ts";
-import { chooseSession } from "../chat/choose-session.ts";
-import { listApprovalIds } from "../chat/turn-approvals.ts";
-import { createArgumentRedactor, createTurnDisplay, formatPart } from "../chat/turn-display.ts";
-import { formatSessionCommand, getTurnExitCode } from "../chat/turn-end.ts";
-import { type Context, inWorkspace, reportNotFound, toCallerOptions } from "../context.ts";
+import { readStdin } from "../commands/invoke.ts";
+import { type Context, reportNotFound, toCallerOptions } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
-import { examples } from "../option-parsers.ts";
-import { readStdin } from "./invoke.ts";
+import { requireAnsweringActor } from "./answering-actor.ts";
+import { chooseSession } from "./choose-session.ts";
+import { listApprovalIds } from "./turn-approvals.ts";
+import { createArgumentRedactor, createTurnDisplay, formatPart } from "./turn-display.ts";
+import { formatSessionCommand, getTurnExitCode } from "./turn-end.ts";
 
 /** `resume`: `true` without a token. */
 type RunFlags = { readonly resume?: string | true };
 
-export function addRunCommand(program: Command, context: Context): void {
-  program
-    .command("run")
-    .summary("give an actor one task, and print its answer")
-    .description(
-      "Give an actor one task and print its answer. Its calls are listed on stderr. If calls wait for approval, it exits with 10 and prints how to continue.",
-    )
-    .argument("[task]", "what the actor is to do, or - for stdin")
-    .option("--resume [token]", "continue a turn that waited for approval; without the token, that of the session")
-    .addHelpText(
-      ...examples(
-        'qm run --actor reviewer "Review src/app.ts"',
-        "git diff | qm run --actor reviewer -",
-        'qm run --json --session release "What is left to do?"',
-        "qm run --resume=5wJ0pQ",
-      ),
-    )
-    .action(inWorkspace(context, "calls", runTask));
-}
-
-async function runTask(context: Context, workspace: Workspace, task: string | undefined, { resume }: RunFlags) {
+export async function runTask(context: Context, workspace: Workspace, task: string | undefined, { resume }: RunFlags) {
   const { out, end } = context;
   if ((task === undefined) === (resume === undefined))
     throw createUsageError("give a task, or --resume", 'For example: qm run "List the open issues"');

@@ -1,4 +1,3 @@
-import type { Command } from "commander";
 import { isRespond } from "../../actor/respond.ts";
 import type { SessionView } from "../../actor/session-service.ts";
 import type { SessionSummary } from "../../actor/session-store.ts";
@@ -8,54 +7,20 @@ import { clip, omitUndefined } from "../../core/json.ts";
 import type { ModelMessage } from "../../core/model.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { requireYes } from "../approver.ts";
-import { findSessions } from "../chat/find-session.ts";
-import { createArgumentRedactor, getSpokenText } from "../chat/turn-display.ts";
-import { formatSessionCommand } from "../chat/turn-end.ts";
-import { type Context, inWorkspace, reportNotFound, toOwnerFilter } from "../context.ts";
-import { createWholeNumberParser, examples } from "../option-parsers.ts";
+import { type Context, reportNotFound, toOwnerFilter } from "../context.ts";
 import type { CommandOutput } from "../output.ts";
 import { formatTimeSpan, safeJson } from "../terminal-text.ts";
-
-export function addSessionsCommand(program: Command, context: Context): void {
-  const sessions = program
-    .command("sessions")
-    .helpCommand(false)
-    .summary("list, show and remove conversations with actors")
-    .description("Look at the conversations of `qm chat`, `qm run` and `callActor`. They are stored for each actor.")
-    .addHelpText(...examples("qm sessions list", "qm sessions show 0199c2f1", "qm sessions remove 0199c2f1"));
-
-  sessions
-    .command("list")
-    .summary("list the sessions, the last changed first")
-    .description("List the sessions, the last changed first. --actor, --tenant and --user filter them.")
-    .option("--limit <n>", "show at most this many", createWholeNumberParser(1, 1000), 50)
-    .option("--offset <n>", "leave out this many, for the next page", createWholeNumberParser(0), 0)
-    .addHelpText(...examples("qm sessions list", "qm sessions list --actor reviewer --limit 10"))
-    .action(inWorkspace(context, "ledger", listSessions));
-
-  sessions
-    .command("show")
-    .summary("show the messages and calls of a session")
-    .description("Show the messages and calls of a session, oldest first.")
-    .argument("<id>", "the session, or the beginning of its id")
-    .option("--limit <n>", "show at most this many messages", createWholeNumberParser(1, 1000), 100)
-    .option("--after <n>", "show those after this number, for the next page", createWholeNumberParser(0), 0)
-    .addHelpText(...examples("qm sessions show 0199c2f1", "qm sessions show release --actor reviewer --json"))
-    .action(inWorkspace(context, "ledger", showSession));
-
-  sessions
-    .command("remove")
-    .summary("remove a session and its messages")
-    .description("Remove a session and its messages, for one actor with --actor, else for all. The ledger stays.")
-    .argument("<id>", "the session, or the beginning of its id")
-    .option("--yes", "do not ask")
-    .addHelpText(...examples("qm sessions remove 0199c2f1", "qm sessions remove release --yes"))
-    .action(inWorkspace(context, "ledger", removeSession));
-}
+import { findSessions } from "./find-session.ts";
+import { createArgumentRedactor, getSpokenText } from "./turn-display.ts";
+import { formatSessionCommand } from "./turn-end.ts";
 
 type ListFlags = { readonly limit: number; readonly offset: number };
 
-async function listSessions({ out, globals }: Context, { quartermaster }: Workspace, { limit, offset }: ListFlags) {
+export async function listSessions(
+  { out, globals }: Context,
+  { quartermaster }: Workspace,
+  { limit, offset }: ListFlags,
+) {
   const filter = toOwnerFilter(globals);
   const [found, [more]] = await Promise.all([
     quartermaster.sessions.list({ ...filter, limit, offset }),
@@ -87,7 +52,7 @@ const NO_SESSIONS_HINT = "`qm chat` begins one, and so does `qm run`.";
 
 type ShowFlags = { readonly limit: number; readonly after: number };
 
-async function showSession(context: Context, workspace: Workspace, id: string, { limit, after }: ShowFlags) {
+export async function showSession(context: Context, workspace: Workspace, id: string, { limit, after }: ShowFlags) {
   const { out } = context;
   const { sessions } = workspace.quartermaster;
   const found = await findNamed(context, workspace, id);
@@ -109,7 +74,10 @@ function showView(out: CommandOutput, view: SessionView, redact: (value: unknown
   out.line(out.bold(`${toOneLine(session)} with ${toOneLine(actor)}: ${formatCount(messages, "message")}`));
   for (const { seq, message } of history) showMessage(String(seq), message);
   const last = history.at(-1)?.seq ?? messages;
-  if (last < messages) return out.line(out.dim(`There are more: --after ${last} shows the next ${limit}.`));
+  if (last < messages) {
+    out.line(out.dim(`There are more: --after ${last} shows the next ${limit}.`));
+    return;
+  }
   if (turn !== undefined) out.line(out.warn(`A turn is ${turn.state}:`));
   for (const message of turn?.messages ?? []) showMessage("", message);
   out.line(out.dim(`\`${formatSessionCommand("chat", actor, session)}\` continues it.`));
@@ -134,7 +102,7 @@ function formatMessage(message: ModelMessage, redact: (value: unknown) => unknow
 
 type RemoveFlags = { readonly yes?: boolean };
 
-async function removeSession(context: Context, workspace: Workspace, id: string, { yes }: RemoveFlags) {
+export async function removeSession(context: Context, workspace: Workspace, id: string, { yes }: RemoveFlags) {
   const { out } = context;
   const { sessions } = workspace.quartermaster;
   const found = await findNamed(context, workspace, id);

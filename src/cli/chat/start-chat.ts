@@ -1,42 +1,19 @@
-import type { Command } from "commander";
 import type { CallActorOptions } from "../../actor/envelope.ts";
 import type { SessionView } from "../../actor/session-service.ts";
 import { escapeUnsafe, formatCount, toOneLine } from "../../core/display-text.ts";
 import { clip } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { requireAnsweringActor } from "../chat/answering-actor.ts";
-import { runChat } from "../chat/chat.ts";
-import { type ChatInput, openChatInput } from "../chat/chat-input.ts";
-import { chooseSession } from "../chat/choose-session.ts";
-import { getSpokenText } from "../chat/turn-display.ts";
-import { type Context, reportNotFound, withWorkspace } from "../context.ts";
+import { type Context, reportNotFound } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
-import { examples } from "../option-parsers.ts";
+import { requireAnsweringActor } from "./answering-actor.ts";
+import { runChat } from "./chat.ts";
+import { type ChatInput, openChatInput } from "./chat-input.ts";
+import { chooseSession } from "./choose-session.ts";
+import { getSpokenText } from "./turn-display.ts";
 
-type ChatFlags = { readonly resume?: boolean };
+export type ChatFlags = { readonly resume?: boolean };
 
-export function addChatCommand(program: Command, context: Context): void {
-  program
-    .command("chat")
-    .summary("chat with an actor at the terminal")
-    .description(
-      "Chat with an actor. Its answers appear as the model writes them, with a line for each call. A call that needs approval is shown exactly as it would run, and you are asked. Ctrl-C interrupts the actor, Ctrl-D leaves.",
-    )
-    .option("--resume", "continue the last session with the actor")
-    .addHelpText(
-      ...examples(
-        "qm chat",
-        "qm chat --actor reviewer",
-        "qm chat --actor reviewer --resume",
-        "qm chat --session notes",
-      ),
-    )
-    .action((flags: ChatFlags) =>
-      withWorkspace(context, "calls", (workspace) => startChat(context, workspace, flags), true),
-    );
-}
-
-async function startChat(context: Context, workspace: Workspace, { resume = false }: ChatFlags): Promise<void> {
+export async function startChat(context: Context, workspace: Workspace, { resume = false }: ChatFlags): Promise<void> {
   const { io, out, globals, end } = context;
   const { quartermaster } = workspace;
   const answering = requireAnsweringActor(workspace, globals.actor);

@@ -38,17 +38,17 @@ async function* lines(...texts: readonly string[]): AsyncGenerator<string> {
 /** A terminal at which a person types. `saw` waits for a text on it, after the last one seen. */
 function openTerminal() {
   const stdin = Object.assign(new PassThrough(), { isTTY: true as const, setRawMode: () => {} });
-  let shown = "";
+  const parts: string[] = [];
+  const getShown = () => parts.join("");
   let seen = 0;
-  const stream = { write: (text: string) => void (shown += text), isTTY: true, columns: 120 };
+  const stream = { write: (text: string) => void parts.push(text), isTTY: true, columns: 120 };
   return {
     io: { stdin, stdout: stream, stderr: stream, env: { ...env, NO_COLOR: "1" } },
     type: (text: string) => void stdin.write(text),
     async saw(text: string): Promise<void> {
-      await vi.waitFor(() => expect(shown.slice(seen)).toContain(text), 10_000);
-      seen = shown.indexOf(text, seen) + text.length;
+      await vi.waitFor(() => expect(getShown().slice(seen)).toContain(text), 10_000);
+      seen = getShown().indexOf(text, seen) + text.length;
     },
-    getShown: () => shown,
   };
 }
 
@@ -111,7 +111,10 @@ describe("qm run", () => {
     await qm(cwd, ["approvals", "deny", parts[0].data.approvalId, "--yes"], { env });
     const resumed = await as(cwd, ["run", "--resume", "--session", "s"]);
 
-    expect(busy).toMatchObject({ code: 1, err: expect.stringMatching(/waits for approval of file__edit[^]*--resume/) });
+    expect(busy).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/waits for approval of file__edit[\s\S]*--resume/),
+    });
     expect(resumed).toMatchObject({ code: 0, out: "Not edited.\n" });
     expect(await as(cwd, ["run", "--resume"])).toMatchObject({ code: 1, err: expect.stringContaining("no turn") });
   });
@@ -147,7 +150,13 @@ describe("qm run", () => {
   test.each<[string, readonly string[], object, number, RegExp]>([
     ["no task", ["run"], {}, 2, /give a task, or --resume/],
     ["an unknown actor", ["run", "x", "--actor", "edito"], {}, 2, /no actor "edito" is configured/],
-    ["no model", ["run", "x"], { models: {} }, 1, /models\.default is not configured[^]*provider: openai-compatible/],
+    [
+      "no model",
+      ["run", "x"],
+      { models: {} },
+      1,
+      /models\.default is not configured[\s\S]*provider: openai-compatible/,
+    ],
     [
       "a model without its key",
       ["run", "x"],
