@@ -16,7 +16,7 @@ import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { silentTracer } from "../core/tracing.ts";
-import { createAnchors, shareAnchors } from "../distribution/anchors.ts";
+import { createAnchors } from "../distribution/anchors.ts";
 import { createDistributor } from "../distribution/distributor.ts";
 import { createBudgetMeter } from "../invoke/budget-meter.ts";
 import { createCallRecorder, toCallerFields } from "../invoke/call-record.ts";
@@ -42,7 +42,7 @@ import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
-import { createCallFinder, createMethodSystem } from "./method-system.ts";
+import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
 import type { Peers } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
@@ -207,36 +207,21 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
   const actors = createActorSystem({
     ...base,
-    ...createCallFinder(ledger, approvals),
-    turns,
-    sessions: store.sessions,
-    approvals,
-    anchors,
-    shareTokens: (between, value) => shareAnchors(store.anchors, between, value),
-    holdSources: infospace.lineage.hold,
-    resumeSources: infospace.lineage.resume,
-    meter: pipeline.meter,
+    store,
     ledger,
+    approvals,
+    turns,
+    anchors,
+    infospace,
+    backend,
+    meter: pipeline.meter,
+    models: options.models,
     getActor(caller) {
       views.check(policy, caller);
       return requireActor(policy, caller.actor);
     },
-    getModel: (name) => options.models.get(name),
-    openSurface(caller, actor, around) {
-      const { callId, heldSlots: held, dialogue, trace } = around ?? {};
-      const inside = callId && held ? { inside: { callId, held, isFromModel: true }, dialogue, trace } : {};
-      const insideBackend: typeof backend = {
-        ...backend,
-        invoke: (request, signal) => backend.invoke({ ...request, ...inside }, signal),
-      };
-      return openSurface(
-        { backend: insideBackend, lists, uses, now: runtime.now },
-        caller,
-        getSurfaceChoice(actor),
-        true,
-      );
-    },
-    isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
+    openSurface: (backend, caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
   });
   const prompts = createPrompts({
     settings: options.search,

@@ -30,6 +30,7 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["servers", async () => (await import("./commands/servers.ts")).addServersCommand],
   ["skills", async () => (await import("./commands/skills.ts")).addSkillsCommand],
   ["models", async () => (await import("./commands/models.ts")).addModelsCommand],
+  ["peers", async () => (await import("./commands/peers.ts")).addPeersCommand],
   ["worlds", async () => (await import("./commands/worlds.ts")).addWorldsCommand],
   ["secrets", async () => (await import("./commands/secrets.ts")).addSecretsCommand],
   ["backup", async () => (await import("./commands/backup.ts")).addBackupCommand],

@@ -106,6 +106,10 @@ const operandSources: Readonly<Record<string, CandidateSource>> = {
   import: listClients,
   replay: (context, values) => listRecent(context, values, "session", "session"),
   "eval record": (context, values) => listRecent(context, values, "session", "session"),
+  "peers show": (context, values) =>
+    queryWorkspace(context, values, ({ quartermaster }) =>
+      quartermaster.peers.list().map(({ name, kind }) => [name, kind]),
+    ),
   "worlds show": (context, values) =>
     queryWorkspace(context, values, ({ config }) => Object.keys(config.worlds).map((world) => [world, "world"])),
   ...repeatSource(listServers, ["remove", "start", "stop", "logs", "review", "login", "logout"], "servers"),

@@ -14,6 +14,7 @@ import type { Io } from "../context.ts";
 import { checkClients } from "./client-checks.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
 import { checkGit } from "./git-checks.ts";
+import { checkPeers } from "./peer-checks.ts";
 import { checkPatterns, checkRules, checkWorlds } from "./policy-checks.ts";
 import { checkProfileTokens, findTokenProblem, TOKEN_TODO } from "./token-checks.ts";
 
@@ -44,6 +45,7 @@ export async function checkCatalog(
         ...models,
         ...(await checkSkills(workspace)),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
+        ...(await checkPeers(workspace)),
         ...(await checkProfileTokens(workspace)),
         ...(await checkClients(io, workspace)),
         ...(await checkGit(workspace, options)),

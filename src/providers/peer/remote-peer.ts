@@ -97,8 +97,7 @@ export function createRemotePeer(peer: string, options: RemotePeerOptions) {
       }
     } catch (thrown) {
       // The task goes on without the stream, and can be asked about.
-      if (answer.task === undefined || signal.aborted || (thrown instanceof QmError && thrown.code === "too_large"))
-        throw thrown;
+      if (answer.task === undefined || signal.aborted || thrown instanceof QmError) throw thrown;
     }
     if (answer.task === undefined && !answer.hasEnded) throw createAnswerError(peer, "its stream ended without one");
   }
