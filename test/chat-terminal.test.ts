@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, createTestFolder, plainEnvironment, qmCommand } from "../src/cli/testing.ts";
-import { EVENT_STREAM, formatEvent, type ScriptedAnswer, startModelServer } from "../src/model/testing.ts";
+import { EVENT_STREAM, formatEvent, type ScriptedAnswer, startScriptedServer } from "../src/model/testing.ts";
 
 afterEach(cleanUp);
 
@@ -38,7 +38,7 @@ function startAtTerminal(cwd: string, argv: readonly string[]) {
 const call = (name: string, input: unknown): ScriptedAnswer => ({ toolCalls: [{ id: name, name, input }] });
 
 test.runIf(hasPython)("a chat on a real terminal: search, call, approval, answer, Ctrl-C and resume", async () => {
-  const server = await startModelServer(
+  const server = await startScriptedServer(
     call("search_actions", { query: "read a file" }),
     call("invoke_action", { action_name: "file__read", args: { path: "a.txt" } }),
     call("invoke_action", {

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { type ScriptedAnswer, startModelServer } from "../../model/testing.ts";
+import { type ScriptedAnswer, startScriptedServer } from "../../model/testing.ts";
 import { cleanUp, createTestFolder, endings, qm, start } from "../testing.ts";
 
 afterEach(cleanUp);
@@ -13,7 +13,7 @@ const edit = call("file__edit", EDIT);
 
 /** A folder with an actor `editor` whose edits wait for approval, and whose model gives these answers. */
 async function openFolder(script: readonly ScriptedAnswer[], more: object = {}) {
-  const server = await startModelServer(...script);
+  const server = await startScriptedServer(...script);
   onTestFinished(() => server.close());
   const config = {
     providers: { file: { read_only: false } },
