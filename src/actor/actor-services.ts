@@ -30,6 +30,8 @@ export interface ActorServices extends CallFinder {
   openSurface(caller: Caller, actor: CompiledActor, around?: AroundTurn): Promise<Surface>;
   /** A model whose requests are charged to the caller and recorded for the turn. */
   createModel(model: Model, caller: Caller, turnId: string, signal: AbortSignal): CallModel;
+  /** How often work may be handed on. */
+  readonly hopsLimit: number;
   isIdempotent(action: string, caller: Caller): boolean;
   /** Stores and restores which actions the data of a delegated turn comes from. */
   holdSources(turnId: string): Promise<void>;

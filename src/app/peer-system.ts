@@ -1,3 +1,5 @@
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
+import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
 import type { CallContext, Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
@@ -8,6 +10,7 @@ import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { PeerCard } from "../providers/peer/agent-card.ts";
+import type { PeerResult } from "../providers/peer/peer-answer.ts";
 import type { PeerEndpoint } from "../providers/peer/peer-fetch.ts";
 import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
 import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
@@ -41,8 +44,7 @@ export function createPeerSystem(parts: {
   policy(): Policy;
   /** Resolves when the event survives this process. */
   record(caller: Caller, event: UnstampedEvent): Promise<void>;
-  /** Runs a turn of the actor for the caller of a call. */
-  runTurn(actor: string, message: DelegatedMessage, context: CallContext): Promise<unknown>;
+  readonly runTurn: RunDelegatedTurn;
 }) {
   const { peers, models, hopsLimit, policy, record, runTurn } = parts;
   const remotes = Object.entries(peers).map(([name, { timeoutMs = PEER_TIMEOUT_MS, description, ...where }]) => {
@@ -65,7 +67,12 @@ export function createPeerSystem(parts: {
       const isPeer = (model ?? instructions ?? description) !== undefined && models.has(model ?? "default");
       if (!isPeer || Object.hasOwn(peers, name)) return [];
       return [
-        { name, description, isExposed: exposed, delegate: (message, context) => runTurn(name, message, context) },
+        {
+          name,
+          description,
+          isExposed: exposed,
+          delegate: (message, context) => delegateTurn(runTurn, name, message, context),
+        },
       ];
     });
 
@@ -98,4 +105,38 @@ function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | 
     const hint = thrown.hintTemplate ?? "An operator must correct it in peers.";
     throw new QmError("invalid_config", `the peer ${name} cannot be used: ${thrown.message}`, { hint });
   }
+}
+
+/** Parts that are only for people who watch. */
+const PASSING: readonly string[] = ["ack", "progress", "thinking"];
+
+async function delegateTurn(
+  runTurn: RunDelegatedTurn,
+  actor: string,
+  { message, data }: DelegatedMessage,
+  context: CallContext,
+): Promise<unknown> {
+  const onEvent = (event: ActorEvent): void => {
+    if (event.type === "step") context.dialogue?.progress({ progress: event.step, total: event.of });
+    else if (event.type === "part" && PASSING.includes(event.part.partType))
+      context.dialogue?.progress({ progress: 0, ...omitUndefined({ message: event.part.text }) });
+  };
+  const text = data === undefined ? message : `${message}\n\n${JSON.stringify(data)}`;
+  const ran = await runTurn({ actor, message: text, context, onEvent });
+  return "waiting" in ran ? ran.waiting : toPeerResult(ran.envelope);
+}
+
+/** The answer of an actor, as that of any peer. Throws as its turn ended. */
+function toPeerResult({ actor, turnState, parts, error }: ActorEnvelope): PeerResult {
+  if (turnState === "failed" || turnState === "cancelled") {
+    const { code = "cancelled", error: why = "its turn was cancelled", hint, ...details } = error ?? {};
+    const rest = { ...omitUndefined({ hint }), details: { ...details, peer: actor } };
+    throw new QmError(code, `the actor ${actor} gave no answer: ${why}`, rest);
+  }
+  const said = parts.filter((part): part is AnswerPart => part.partType !== "approval-request");
+  const lasting = said.filter(({ partType }) => !PASSING.includes(partType));
+  const text = lasting.flatMap((part) => part.text ?? []).join("\n\n");
+  const others = lasting.flatMap(({ data }) => (data === undefined ? [] : [{ data }]));
+  const state = turnState === "clarifying" ? "input_required" : "completed";
+  return { state, text, ...(others.length > 0 && { parts: others }) };
 }

@@ -236,6 +236,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
         true,
       );
     },
+    hopsLimit: options.limits.hops,
     isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
   });
   const prompts = createPrompts({
@@ -271,9 +272,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       hopsLimit: options.limits.hops,
       policy: () => policy,
       record: (caller, event) => ledger.flush(record(caller, event)),
-      runTurn: async () => {
-        throw new QmError("no_model", "actors cannot be called yet");
-      },
+      runTurn: (delegation) => actors.runDelegatedTurn(delegation),
     });
   }
 
