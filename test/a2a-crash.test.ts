@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
+import { isRecord } from "../src/core/json.ts";
 import { createQuartermaster } from "../src/index.ts";
 import type { A2aVisit } from "./fixtures/a2a-process.ts";
 import { ANN_TOKEN } from "./fixtures/a2a-world.ts";
@@ -157,7 +158,7 @@ test("a caller that is killed finds its task again, and sends nothing twice", as
     { timeout: 10_000 },
   );
   await kill(child);
-  const { task } = started?.data as { readonly task: string };
+  const task = isRecord(started?.data) ? String(started.data.task) : "";
   const caller = await openCaller(url, store);
   const [ended] = await vi.waitFor(async () => {
     const found = await caller.ledger.read({ type: "call.ended" });
