@@ -1,13 +1,19 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
-import type { CallContext, Readiness } from "../core/action.ts";
+import type { Approvals } from "../approval/approval.ts";
+import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
+import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { ActionCall } from "../invoke/invoke.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { PeerCard } from "../providers/peer/agent-card.ts";
 import type { PeerResult } from "../providers/peer/peer-answer.ts";
@@ -15,7 +21,9 @@ import type { PeerEndpoint } from "../providers/peer/peer-fetch.ts";
 import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
 import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
+import type { Store } from "../store/open-store.ts";
 import type { PeerOptions } from "./options.ts";
+import { systemProcess } from "./system-runtime.ts";
 
 /** A peer as an operator sees it. */
 export interface PeerView {
@@ -45,6 +53,12 @@ export function createPeerSystem(parts: {
   /** Resolves when the event survives this process. */
   record(caller: Caller, event: UnstampedEvent): Promise<void>;
   readonly runTurn: RunDelegatedTurn;
+  readonly store: Pick<Store, "peerTasks" | "approvals">;
+  readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
+  findAction(name: string): Action | undefined;
+  invoke(call: Omit<ActionCall, "id">, signal: AbortSignal): Promise<Outcome>;
+  readonly runtime: Runtime;
+  readonly onProblem: (problem: string) => void;
 }) {
   const { peers, models, hopsLimit, policy, record, runTurn } = parts;
   const remotes = Object.entries(peers).map(([name, { timeoutMs = PEER_TIMEOUT_MS, description, ...where }]) => {
@@ -94,7 +108,36 @@ export function createPeerSystem(parts: {
       throw new QmError("not_found", `no peer ${JSON.stringify(name)} is configured`, { hint });
     },
   };
-  return { provider: peerProvider({ peers: remotes, listActors }), views };
+
+  async function openTasks(): Promise<PeerTasks> {
+    const { createPeerTasks } = await import("../a2a/task-service.ts");
+    const { store, approvals, findAction, invoke } = parts;
+    return createPeerTasks({
+      ...parts,
+      store: store.peerTasks,
+      self: systemProcess,
+      invoke: ({ action: name, args, caller }, signal, dialogue) =>
+        invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal),
+      canRepeat(name) {
+        const action = findAction(name);
+        if (action === undefined) return false;
+        // The turn of an actor is stored step by step, and continues.
+        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
+      },
+      waitForApproval: (id, signal) => approvals.look(id, { signal }),
+      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      async withdraw(id) {
+        const approval = await store.approvals.get(id);
+        if (approval === undefined) return;
+        await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch((thrown: unknown) => {
+          // One that was answered or has expired meanwhile needs no withdrawal.
+          if (!(thrown instanceof QmError)) throw thrown;
+        });
+      },
+    });
+  }
+
+  return { provider: peerProvider({ peers: remotes, listActors }), views, openTasks };
 }
 
 function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | "headers">): PeerEndpoint {
