@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { createQuartermaster } from "../src/index.ts";
 import { createScriptedModel } from "../src/testing/exports.ts";
 
@@ -22,7 +22,7 @@ const model = createScriptedModel([
 const qm = await createQuartermaster({
   models: { default: model },
   infospace: { enabled: true },
-  skills: { roots: [{ folder: join(import.meta.dirname, "method/skills"), source: "example", trusted: true }] },
+  skills: { roots: [{ folder: resolve("examples/method/skills"), source: "example", trusted: true }] },
 });
 
 const stored = await qm.invoke("infospace__create-collection", {

@@ -27,6 +27,7 @@ export {
   approvalStates,
   type RecordedAnswer,
 } from "./approval/approval.ts";
+export type { FilePart, FilePortion, FilePortionOptions } from "./approval/file-portion.ts";
 export type { ApprovalRequestPart, SuspendedTurn, Turn, WaitingCallView } from "./approval/turn.ts";
 export type { ResumedTurn, ResumeOptions, TurnCallResult, Turns } from "./approval/turn-service.ts";
 export type { TurnEnd, TurnQuery, TurnState, TurnView, WaitingCall } from "./approval/turn-store.ts";
@@ -43,6 +44,7 @@ export type {
   Example,
   Handler,
   JsonSchema,
+  Preview,
   Readiness,
 } from "./core/action.ts";
 export { type Effect, effects } from "./core/action.ts";

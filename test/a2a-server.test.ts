@@ -4,6 +4,7 @@ import type { Message, Part, StreamResponse, Task } from "@a2a-js/sdk";
 import { taskStateToJSON } from "@a2a-js/sdk";
 import { ClientFactory, JsonRpcTransportFactory } from "@a2a-js/sdk/client";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { z } from "zod";
 import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
 import { ANN_TOKEN, BOB_TOKEN, CLERK, createClerk, openA2aWorld } from "./fixtures/a2a-world.ts";
 
@@ -69,6 +70,26 @@ describe("a message to a skill", () => {
     expect(show(text)).toEqual({ state: "COMPLETED", said: undefined, result: ["Hello Bob"] });
     expect(show(data)).toEqual({ state: "COMPLETED", said: undefined, result: [{ shown: 1 }] });
     expect(show(await client.getTask({ tenant: "", id: text.id }))).toEqual(show(text));
+  });
+
+  test("fails if its result does not fit its output schema", async () => {
+    const { url, quartermaster } = await openWorld();
+    quartermaster.register({
+      name: "count",
+      description: "Counts.",
+      inputSchema: z.object({ result: z.unknown() }),
+      outputSchema: { type: "object", properties: { sum: { type: "number" } }, required: ["sum"] },
+      effect: "read",
+      scope: "generalist",
+      peerExposed: true,
+      handler: ({ result }) => result,
+    });
+    const client = await connect(url);
+    const count = async (result: object) =>
+      show((await client.sendMessage(callSkill("tool__count", { result }))) as Task);
+
+    expect(await count({ sum: 3 })).toMatchObject({ state: "COMPLETED", result: [{ sum: 3 }] });
+    expect(await count({ sum: "three" })).toMatchObject({ state: "FAILED", result: [] });
   });
 
   test("is streamed with its progress", async () => {

@@ -41,6 +41,7 @@ const lines: Readonly<Record<string, readonly [line: string, use: "acts" | "filt
   "servers remove": ["servers remove one", "acts"],
   preflight: ["preflight file__read --no-start", "acts"],
   mcp: ["mcp", "acts"],
+  prompt: ["prompt", "acts"],
   directory: ["directory", "acts"],
   hints: ["hints read", "acts"],
 };

@@ -11,7 +11,7 @@ import {
   type Quartermaster,
   type QuartermasterOptions,
 } from "../src/index.ts";
-import { type ScriptedAnswer, startModelServer } from "../src/model/testing.ts";
+import { type ScriptedAnswer, startScriptedServer } from "../src/model/testing.ts";
 
 afterEach(cleanUp);
 
@@ -335,7 +335,7 @@ describe("a configured model", () => {
   const KEY = "blue-river-stone";
 
   async function configure(script: readonly ScriptedAnswer[], more = "") {
-    const server = await startModelServer(...script);
+    const server = await startScriptedServer(...script);
     onTestFinished(server.close);
     const model = `{ provider: openai-compatible, model: small, base_url: "${server.url}", api_key: "\${env:MODEL_KEY}" }`;
     const cwd = await createTestFolder({ "quartermaster.yaml": `models:\n  default: ${model}\n${more}` });

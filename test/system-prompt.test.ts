@@ -136,7 +136,7 @@ describe("the action categories", () => {
     expect(text).toContain("- rag_corpus: Ask one indexed text. Invoking one: Find passages in indexed sources.\n");
     expect(text).toMatch(/^- note: Open .+\. Invoking one: Read a part of a note or a collection\.$/m);
     expect(text).toMatch(/^- vault: Open what is locked\.$/m);
-    expect(text).toMatch(/^- file: .*change them\.$/m);
+    expect(text).toMatch(/^- file: .* change or remove them\.$/m);
     const forReader = sectionOf(await qm.prompt({ actor: "reader" }), "Action categories");
     expect(forReader).toMatch(/^- file: .* Your actions here change nothing\.$/m);
   });

@@ -32,6 +32,8 @@ export interface ActorServices extends CallFinder {
   createModel(model: Model, caller: Caller, turnId: string, signal: AbortSignal): CallModel;
   /** How often work may be handed on. */
   readonly hopsLimit: number;
+  /** Stores a tool result as a note and answers its handle. Undefined: the infospace is off, or has no room. */
+  storeResult(text: string, caller: Caller, action: string): Promise<string | undefined>;
   isIdempotent(action: string, caller: Caller): boolean;
   /** Stores and restores which actions the data of a delegated turn comes from. */
   holdSources(turnId: string): Promise<void>;

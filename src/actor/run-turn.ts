@@ -2,16 +2,17 @@ import type { Turn } from "../approval/turn.ts";
 import { type Caller, isLeftOpen } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { clip, type Json, omitUndefined } from "../core/json.ts";
-import type { Model } from "../core/model.ts";
+import type { Model, ModelAnswer } from "../core/model.ts";
 import { createAnchorStream } from "../distribution/anchors.ts";
 import { computeCost } from "../invoke/call-model.ts";
 import type { CompiledActor } from "../policy/actors.ts";
 import type { ActorServices, AroundTurn } from "./actor-services.ts";
+import { prepareHistory } from "./compact-history.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
 import type { StoredSession } from "./session-store.ts";
 import { buildSystemPrompt } from "./system-prompt.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
-import { closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
+import { addUse, closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -41,21 +42,23 @@ export async function runTurn(
   run: TurnRun,
   findPassProblem: (caller: Caller, to: string) => string | undefined,
 ): Promise<RanTurn> {
-  const { session, turn, actor, model, signal } = run;
+  const { turn, actor, model, signal } = run;
   const { caller } = turn;
   const emit = createSafeEmitter(run.onEvent, services.onProblem);
   let loop: ReturnType<typeof createTurnLoop> | undefined;
   let ended: LoopEnd | ReturnType<typeof toFailure>;
   try {
-    const history = await services.sessions.readHistory(session.id);
+    const callModel = services.createModel(model, caller, turn.id, signal);
+    const { messages: history, answer: summary } = await prepareHistory(services, run, callModel);
+    const getCost = (answer: ModelAnswer) => model.price && computeCost(answer, model.price);
     loop = createTurnLoop(
       {
         turn,
         surface: await services.openSurface(caller, actor, run.around),
-        model: services.createModel(model, caller, turn.id, signal),
-        getCost: (answer) => model.price && computeCost(answer, model.price),
+        model: callModel,
+        getCost,
         system: buildSystemPrompt(actor.settings),
-        history: history.messages.map(({ message }) => message),
+        history,
         maxSteps: actor.settings.maxSteps ?? DEFAULT_STEPS,
         signal,
         newId: services.runtime.newId,
@@ -65,7 +68,7 @@ export async function runTurn(
         deliver: async (part) => emit({ type: "part", part: await fillPart(services, caller, part) }),
         holdSources: async () => run.around && services.holdSources(turn.id),
       },
-      run.progress,
+      summary === undefined ? run.progress : addUse(run.progress, summary, getCost(summary)),
     );
     ended = await loop.run();
   } catch (thrown) {

@@ -21,7 +21,7 @@ export interface SessionChoice {
   readonly actor?: string;
 }
 
-export interface SessionView extends SessionSummary {
+export interface SessionView extends Omit<SessionSummary, "openTurn" | "turnState"> {
   readonly history: readonly SessionMessage[];
   readonly turn?: OpenTurnView;
 }
@@ -73,7 +73,7 @@ export function createSessionService({ sessions, turns, record }: ActorServices,
     list: (query = {}) => sessions.list(query),
     async get(session, { after, limit, ...choice } = {}) {
       const [found] = await requireSessions(session, choice);
-      const { id, turnKey: _, result: _result, ...summary } = found;
+      const { id, turnKey: _, result: _result, openTurn: _turn, ...summary } = found;
       const turn = await readTurn(found);
       const history = await sessions.readMessages(id, omitUndefined({ after, limit }));
       return { ...summary, ...omitUndefined({ turn }), history };

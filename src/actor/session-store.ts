@@ -13,11 +13,12 @@ export interface SessionSummary {
   readonly messages: number;
   readonly createdAt: string;
   readonly changedAt: string;
-  /** The turn that is running, suspended or interrupted. */
+  /** The turn that is not over, and its state. The process of one that is `running` may be gone. */
   readonly openTurn?: string;
+  readonly turnState?: "running" | "suspended";
 }
 
-export interface StoredSession extends SessionSummary {
+export interface StoredSession extends Omit<SessionSummary, "turnState"> {
   readonly id: string;
   /** The delegation that the open turn, or the result, belongs to. */
   readonly turnKey?: string;

@@ -14,7 +14,7 @@ import type { Surface } from "../surface/surface.ts";
 import { answerCalls, CALL_LIMIT } from "./answer-calls.ts";
 import type { ActorEvent, AnswerPart } from "./envelope.ts";
 import { isRespond, readResponse, respondTool } from "./respond.ts";
-import type { OpenCall, TurnProgress } from "./turn-progress.ts";
+import { addUse, type OpenCall, type TurnProgress } from "./turn-progress.ts";
 
 /** Answers with mistakes of form that cost no step, in a row. */
 const UNCOUNTED_LIMIT = 3;
@@ -73,12 +73,7 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     const messages = [...history, ...progress.messages, ...extra];
     const answer = await raceAbort(model({ system, messages, tools, ...more }, onText), signal);
     await end();
-    const cost = parts.getCost(answer);
-    change({
-      inputTokens: progress.inputTokens + answer.inputTokens,
-      outputTokens: progress.outputTokens + answer.outputTokens,
-      cost: cost === undefined ? progress.cost : (progress.cost ?? 0) + cost,
-    });
+    progress = addUse(progress, answer, parts.getCost(answer));
     return answer;
   }
 
@@ -154,6 +149,8 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
       return progress;
     },
     async run(): Promise<LoopEnd> {
+      // Calls that are made again have new ids, which must be known after the next crash.
+      if (progress.open !== undefined) await save();
       for (;;) {
         signal.throwIfAborted();
         if (progress.open === undefined) {

@@ -1,6 +1,6 @@
 import { QmError } from "../core/errors.ts";
 import { clip, isRecord, type Json, omitUndefined } from "../core/json.ts";
-import type { ModelMessage } from "../core/model.ts";
+import type { ModelAnswer, ModelMessage } from "../core/model.ts";
 import type { AnswerPart } from "./envelope.ts";
 
 /** A call of the model that has no result message yet. */
@@ -59,6 +59,13 @@ export function readProgress(memo: Json): TurnProgress {
     return memo as unknown as TurnProgress;
   throw new QmError("conflict", "this turn does not belong to an actor", { hint: "Use turns.resume." });
 }
+
+export const addUse = (progress: TurnProgress, answer: ModelAnswer, cost: number | undefined): TurnProgress => ({
+  ...progress,
+  inputTokens: progress.inputTokens + answer.inputTokens,
+  outputTokens: progress.outputTokens + answer.outputTokens,
+  ...(cost === undefined ? {} : { cost: (progress.cost ?? 0) + cost }),
+});
 
 /** For the envelope. */
 export const countUse = ({ requests, calls, inputTokens, outputTokens, cost }: TurnProgress) => ({

@@ -2,32 +2,65 @@ import { createActorRuntime } from "../actor/actor-runtime.ts";
 import type { ActorServices } from "../actor/actor-services.ts";
 import { createDelegation } from "../actor/delegated-turn.ts";
 import { createSessionService } from "../actor/session-service.ts";
-import type { NewEvent } from "../core/events.ts";
+import type { Caller } from "../core/caller.ts";
+import type { UnstampedEvent } from "../core/events.ts";
+import type { Model } from "../core/model.ts";
+import { shareAnchors } from "../distribution/anchors.ts";
 import { createCallModel } from "../invoke/call-model.ts";
-import { describeModelCall, toCallerFields } from "../invoke/call-record.ts";
+import { describeModelCall } from "../invoke/call-record.ts";
 import type { InvokePipeline } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { CompiledActor } from "../policy/actors.ts";
+import type { Store } from "../store/open-store.ts";
+import type { Surface, SurfaceBackend } from "../surface/surface.ts";
+import type { InfospaceService } from "./infospace-service.ts";
+import { createCallFinder } from "./method-system.ts";
 
-type Given = Omit<ActorServices, "createModel" | "record">;
+type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
-/** Turns of actors, with models whose requests are charged and recorded. */
-export function createActorSystem(
-  parts: Given & {
-    readonly meter: InvokePipeline["meter"];
-    readonly ledger: Pick<Ledger, "record" | "flush">;
-  },
-) {
-  const { runtime, meter, ledger, onProblem } = parts;
-  const write: (...event: Parameters<ActorServices["record"]>) => number = (caller, event) =>
-    ledger.record({ ...event, at: runtime.now(), ...toCallerFields(caller) } as NewEvent);
+interface ActorSystemParts
+  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "getActor" | "onProblem">,
+    Pick<InvokePipeline, "meter"> {
+  readonly approvals: ActorServices["approvals"] & Parameters<typeof createCallFinder>[1];
+  readonly store: Pick<Store, "sessions" | "anchors">;
+  readonly ledger: Pick<Ledger, "read" | "flush">;
+  readonly infospace: Pick<InfospaceService, "lineage" | "keeper">;
+  readonly models: ReadonlyMap<string, Model>;
+  readonly backend: SurfaceBackend;
+  openSurface(backend: SurfaceBackend, caller: Caller, actor: CompiledActor): Promise<Surface>;
+  record(caller: Caller, event: UnstampedEvent): number;
+}
+
+/** Turns of actors: their requests to models are charged and recorded, and their calls go through the surface. */
+export function createActorSystem(parts: ActorSystemParts) {
+  const { store, ledger, infospace, backend, meter, runtime, onProblem } = parts;
   const services: ActorServices = {
     ...parts,
+    ...createCallFinder(ledger, parts.approvals),
+    sessions: store.sessions,
+    shareTokens: (between, value) => shareAnchors(store.anchors, between, value),
+    holdSources: infospace.lineage.hold,
+    resumeSources: infospace.lineage.resume,
+    getModel: (name) => parts.models.get(name),
     createModel(model, caller, turnId, signal) {
-      const modelCalled: Parameters<typeof createCallModel>[0]["record"]["modelCalled"] = (request, ended) =>
-        void write(caller, describeModelCall(turnId, request, ended));
+      const modelCalled: ModelRecord["modelCalled"] = (request, ended) =>
+        void parts.record(caller, describeModelCall(turnId, request, ended));
       return createCallModel({ model, caller, meter, record: { modelCalled }, runtime, onProblem }, signal);
     },
-    record: (caller, event) => ledger.flush(write(caller, event)),
+    openSurface(caller, actor, around) {
+      if (around === undefined) return parts.openSurface(backend, caller, actor);
+      const { callId, heldSlots: held, dialogue, trace } = around;
+      const inside = { inside: { callId, held, isFromModel: true }, dialogue, trace };
+      const invoke: SurfaceBackend["invoke"] = (request, signal) => backend.invoke({ ...request, ...inside }, signal);
+      return parts.openSurface({ ...backend, invoke }, caller, actor);
+    },
+    async storeResult(data, caller, action) {
+      const author = { caller, action, callId: runtime.newId() };
+      const kept = await infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
+      return kept?.handle;
+    },
+    isIdempotent: (action, caller) => backend.getView(caller).get(action)?.idempotent === true,
+    record: (caller, event) => ledger.flush(parts.record(caller, event)),
   };
   const actors = createActorRuntime(services);
   const { callActor, resumeActor, close } = actors;

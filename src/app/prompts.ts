@@ -44,8 +44,7 @@ export function createPrompts(parts: {
   const { backend, discovery, actorOf, record } = parts;
   const { hints, directory } = parts.settings;
 
-  async function renderHintsFor(query: string, caller: Caller): Promise<string> {
-    const { surface } = actorOf(caller);
+  async function renderHintsFor(query: string, caller: Caller, surface = actorOf(caller).surface): Promise<string> {
     const loadingOf = createLoadingResolver(surface);
     const isFiltered = surface.kind === "deferred" && !hints.includeAlwaysLoaded;
     const accepts = isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined;
@@ -65,15 +64,15 @@ export function createPrompts(parts: {
   }
 
   const renderEnabledDirectory = (caller: Caller) => (directory.enabled ? renderDirectoryFor(caller).text : "");
-  const renderEnabledHints = async (query: string | undefined, caller: Caller) =>
-    hints.enabled && discovery.isOn && query !== undefined ? renderHintsFor(query, caller) : "";
+  const renderEnabledHints = async (query: string | undefined, caller: Caller, surface?: SurfaceChoice) =>
+    hints.enabled && discovery.isOn && query !== undefined ? renderHintsFor(query, caller, surface) : "";
 
   /** What changes from turn to turn comes last. */
   async function buildDynamicSections(caller: Caller, choice: SurfaceChoice, query: string | undefined) {
     const sections: readonly PromptSection[] = [
       { title: "Directory", text: renderEnabledDirectory(caller) },
       { title: "Hot list", text: await describeHotList(caller, choice) },
-      { title: "Hints", text: await renderEnabledHints(query, caller) },
+      { title: "Hints", text: await renderEnabledHints(query, caller, choice) },
     ];
     return sections.filter(({ text }) => text !== "");
   }

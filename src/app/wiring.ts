@@ -13,7 +13,7 @@ import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { silentTracer } from "../core/tracing.ts";
-import { createAnchors, shareAnchors } from "../distribution/anchors.ts";
+import { createAnchors } from "../distribution/anchors.ts";
 import { createDistributor } from "../distribution/distributor.ts";
 import { createBudgetMeter } from "../invoke/budget-meter.ts";
 import { createCallRecorder, toCallerFields } from "../invoke/call-record.ts";
@@ -39,7 +39,7 @@ import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
-import { createCallFinder, createMethodSystem } from "./method-system.ts";
+import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { createPeerSystem } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
@@ -140,9 +140,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     findAction: (name) => catalog.snapshot().get(name),
     invoke: (call, signal) => backend.invoke(call, signal),
   });
-  const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills, peers.provider];
+  const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
+  // A host's own provider of the category replaces ours.
+  const given = options.providers ?? [];
+  const isReplaced = given.some(({ category }) => category === peers.provider.category);
   const catalog = createCatalog({
-    providers: [...ours, ...(options.providers ?? [])],
+    providers: [...ours, ...(isReplaced ? [] : [peers.provider]), ...given],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -205,37 +208,22 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
   const actors = createActorSystem({
     ...base,
-    ...createCallFinder(ledger, approvals),
-    turns,
-    sessions: store.sessions,
-    approvals,
-    anchors,
-    shareTokens: (between, value) => shareAnchors(store.anchors, between, value),
-    holdSources: infospace.lineage.hold,
-    resumeSources: infospace.lineage.resume,
-    meter: pipeline.meter,
+    store,
     ledger,
+    approvals,
+    turns,
+    anchors,
+    infospace,
+    backend,
+    meter: pipeline.meter,
+    models: options.models,
     getActor(caller) {
       views.check(policy, caller);
       return requireActor(policy, caller.actor);
     },
-    getModel: (name) => options.models.get(name),
-    openSurface(caller, actor, around) {
-      const { callId, heldSlots: held, dialogue, trace } = around ?? {};
-      const inside = callId && held ? { inside: { callId, held, isFromModel: true }, dialogue, trace } : {};
-      const insideBackend: typeof backend = {
-        ...backend,
-        invoke: (request, signal) => backend.invoke({ ...request, ...inside }, signal),
-      };
-      return openSurface(
-        { backend: insideBackend, lists, uses, now: runtime.now },
-        caller,
-        getSurfaceChoice(actor),
-        true,
-      );
-    },
+    openSurface: (backend, caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
     hopsLimit: options.limits.hops,
-    isIdempotent: (action, caller) => getView(caller).get(action)?.idempotent === true,
   });
   const prompts = createPrompts({
     settings: options.search,

@@ -1,3 +1,4 @@
+import { yieldToEventLoop } from "../core/async.ts";
 import { decodeUtf8 } from "../core/decode-text.ts";
 import { formatCount, toVisibleLine, toVisibleText } from "../core/display-text.ts";
 import { QmError } from "../core/errors.ts";
@@ -49,6 +50,8 @@ export async function readFilePortion(
     const bytes = await read(file);
     if (bytes === undefined) throw createMissingError(file);
     const exact = decodeShown(file.path, bytes);
+    // A long file takes long to decode and to mask, so other work runs in between.
+    await yieldToEventLoop();
     const { value, masked } = mask(exact ?? "");
     const whole = String(value);
     const end = findCut(whole, offset, left);

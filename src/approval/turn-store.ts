@@ -87,8 +87,10 @@ export interface TurnStore {
   /** Gives up a turn that its holder has, as it was stored last. */
   release(id: string, holderId: string, at: Date): Promise<void>;
   readMemo(id: string): Promise<string | undefined>;
+  /** Cancels every turn that is not over. Returns how many. */
+  cancelAll(at: Date): Promise<number>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
-  /** Removes turns that ended before, and suspended ones that expired before. */
+  /** Removes turns that ended before, suspended ones that expired before, and running ones without a process since then. */
   prune(before: Date): Promise<number>;
 }
 

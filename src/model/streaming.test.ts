@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { QmError } from "../core/errors.ts";
 import type { ModelRequest, TextListener } from "../core/model.ts";
 import { createConfiguredModel, type ModelSettings } from "./configured-model.ts";
-import { EVENT_STREAM, formatEvent, type ScriptedAnswer, startModelServer } from "./testing.ts";
+import { EVENT_STREAM, formatEvent, type ScriptedAnswer, startScriptedServer } from "./testing.ts";
 
 const KEY = "sk-proj-abcdefghijklmnop";
 const HELLO: ModelRequest = { messages: [{ role: "user", text: "Hello" }] };
@@ -14,7 +14,7 @@ const TOOLS = ["file__read", "agent.peer__ask"].map((name) => {
 const never = new AbortController().signal;
 
 async function startServer(...script: ScriptedAnswer[]) {
-  const server = await startModelServer(...script);
+  const server = await startScriptedServer(...script);
   onTestFinished(server.close);
   return server;
 }

@@ -30,7 +30,7 @@ export interface ScriptedModelServer {
 }
 
 /** Starts a model server on this machine that gives these answers in order, and status 500 when there are no more. */
-export async function startModelServer(...script: readonly ScriptedAnswer[]): Promise<ScriptedModelServer> {
+export async function startScriptedServer(...script: readonly ScriptedAnswer[]): Promise<ScriptedModelServer> {
   const requests: ModelServerRequest[] = [];
   const waiting = [...script];
   const server = createServer(async (request, response) => {

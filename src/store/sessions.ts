@@ -4,9 +4,10 @@ import type {
   SessionOwner,
   SessionQuery,
   SessionStore,
+  SessionSummary,
   StoredSession,
 } from "../actor/session-store.ts";
-import type { Json } from "../core/json.ts";
+import { type Json, omitUndefined } from "../core/json.ts";
 import type { ModelMessage } from "../core/model.ts";
 import {
   createWriteTag,
@@ -24,6 +25,9 @@ import { damagedRowError, optionalField, readIntactRows, readJsonObject, readTex
 
 const DEFAULT_SESSIONS = 50;
 const DEFAULT_MESSAGES = 100;
+
+/** Of a turn that is not over. */
+const isOpen = sql`state in ('running', 'suspended')`;
 
 /** Sessions in SQL: a row for each actor of a session, and one for each message. */
 export function createSqlSessionStore(db: Sql): SessionStore {
@@ -46,13 +50,11 @@ export function createSqlSessionStore(db: Sql): SessionStore {
       return rows.map(toStoredSession);
     },
     async list({ limit = DEFAULT_SESSIONS, offset = 0, tenant, user, session, actor }: SessionQuery) {
-      const conditions = matchTexts({ tenant, user_id: user, session, actor });
+      const conditions = matchTexts({ tenant, user_id: user, "s.session": session, actor });
       const rows = await db.all(sql`
-        select * from sessions ${whereAll(conditions)}
-        order by changed_at desc, id desc limit ${toLimit(limit)} offset ${toLimit(offset)}`);
-      return readIntactRows(rows, toStoredSession).map(
-        ({ id: _, turnKey: _key, result: _result, ...summary }) => summary,
-      );
+        select s.*, t.state as turn_state from sessions s left join turns t on t.id = s.open_turn and t.${isOpen}
+        ${whereAll(conditions)} order by s.changed_at desc, s.id desc limit ${toLimit(limit)} offset ${toLimit(offset)}`);
+      return readIntactRows(rows, toSessionSummary);
     },
     async claim(id, turn, former, key) {
       const isAsSeen = former === undefined ? sql`open_turn is null` : sql`open_turn = ${toStorableText(former)}`;
@@ -96,7 +98,9 @@ export function createSqlSessionStore(db: Sql): SessionStore {
       }),
     prune: (before) =>
       db.transaction(async (tx) => {
-        const old = sql`select id from sessions where changed_at < ${before.toISOString()} and open_turn is null`;
+        const old = sql`
+          select id from sessions where changed_at < ${before.toISOString()}
+            and not exists (select 1 from turns t where t.id = open_turn and t.${isOpen})`;
         await tx.all(sql`delete from session_messages where session_id in (${old})`);
         return (await tx.all(sql`delete from sessions where id in (${old}) returning id`)).length;
       }),
@@ -149,6 +153,12 @@ function toStoredSession(row: SqlRow): StoredSession {
       readJsonObject<{ [key: string]: Json }>(row, "result", `session ${row.id}`),
     ),
   };
+}
+
+function toSessionSummary(row: SqlRow): SessionSummary {
+  const { id: _, turnKey: _key, result: _result, openTurn, ...summary } = toStoredSession(row);
+  const [turnState] = (["running", "suspended"] as const).filter((state) => state === row.turn_state);
+  return turnState === undefined ? summary : { ...summary, ...omitUndefined({ openTurn }), turnState };
 }
 
 function toSessionMessage(row: SqlRow): SessionMessage {

@@ -78,6 +78,13 @@ export function createSqlTurnStore(db: Sql): TurnStore {
       const [row] = await db.all(sql`select memo from turns where id = ${toStorableText(id)}`);
       return row === undefined ? undefined : String(row.memo);
     },
+    async cancelAll(at) {
+      const open = await db.all(sql`
+        update turns set state = 'cancelled', version = version + 1, holder = null, holder_pid = null, holder_host = null,
+          lease_until = null, expires_at = null, changed_at = ${at.toISOString()}, calls = '[]', memo = 'null'
+        where state in ('running', 'suspended') returning id`);
+      return open.length;
+    },
     async renew(holderId, leaseUntil) {
       await db.all(sql`
         update turns set lease_until = ${leaseUntil.toISOString()} where state = 'running' and holder = ${holderId}`);
@@ -87,6 +94,7 @@ export function createSqlTurnStore(db: Sql): TurnStore {
         delete from turns
         where (state in ('complete', 'failed', 'cancelled') and changed_at < ${before.toISOString()})
           or (state = 'suspended' and expires_at < ${before.toISOString()})
+          or (state = 'running' and coalesce(lease_until, changed_at) < ${before.toISOString()})
         returning id`);
       return gone.length;
     },

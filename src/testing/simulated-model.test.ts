@@ -1,8 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
-import type { ModelMessage, ModelRequest } from "../core/model.ts";
+import type { Model, ModelMessage, ModelRequest } from "../core/model.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { createAiSdkModel } from "../model/ai-sdk-model.ts";
+import { createConfiguredModel } from "../model/configured-model.ts";
+import { startModelServer } from "./model-server.ts";
 import {
   createSimulatedModel,
   type SimulatedModelOptions,
@@ -58,8 +60,8 @@ async function runTask(
   { goal, action }: SimulatedTask,
   actor: Scheme,
   first: Partial<ModelRequest> = {},
+  model: Model = createAiSdkModel(createSimulatedModel({ seed: 1, ...options, tasks })),
 ) {
-  const model = createAiSdkModel(createSimulatedModel({ seed: 1, ...options, tasks }));
   const session = `s${sessions++}`;
   const surface = await qm.surface({ session, actor });
   const messages: ModelMessage[] = [{ role: "user", text: `${goal}, and be quick.` }];
@@ -142,6 +144,21 @@ test("answers the same request the same way, and other seeds in other ways", asy
 
   expect(await read(1)).toEqual(await read(1));
   expect(await read(1)).not.toEqual(await read(2));
+});
+
+test("does the same when it is asked over HTTP", async () => {
+  const options = { seed: 1, ...simulatedBehaviors.weak };
+  const server = await startModelServer(createSimulatedModel({ ...options, tasks }));
+  onTestFinished(server.close);
+  const remote = createConfiguredModel({ provider: "openai-compatible", model: "simulated" }, () => {
+    return { baseUrl: server.url };
+  });
+
+  for (const [at, each] of tasks.slice(0, 8).entries()) {
+    const scheme = (Object.keys(schemes) as Scheme[])[at % 5] ?? "flat";
+    const [near, far] = [await runTask(options, each, scheme), await runTask(options, each, scheme, {}, remote)];
+    expect({ ...far, messages: [] }).toEqual({ ...near, messages: [] });
+  }
 });
 
 describe("a model that skips discovery", () => {

@@ -38,6 +38,7 @@ export interface SimulatedBehavior {
   readonly obeysThrice: number;
 }
 
+/** The tasks that a simulated model can solve, and how it fails. Without rates it is strong. */
 export interface SimulatedModelOptions extends Partial<SimulatedBehavior> {
   /** The same seed gives the same answers to the same requests. */
   readonly seed: number;

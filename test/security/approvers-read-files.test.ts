@@ -212,6 +212,7 @@ describe("a long skill", () => {
     const pages = (await readLinkPages(question)).join("\n");
 
     expect(parts).toHaveLength(2_000);
+    expect((await question.workspace.quartermaster.approvals.readFiles(question.id)).parts).toHaveLength(200);
     expect(new Set(parts.map(({ path }) => path)).size).toBe(2_000);
     for (const at of [0, 999, 1_998]) expect(pages).toContain(`file number ${at}.`);
   });
@@ -296,6 +297,7 @@ test("shows a binary file by its size and digest", async () => {
 test("masks a known secret in a file by its name, also where a page ends, and asks no client about it", async () => {
   const at = 64_000 - TRIAGE.length - 10;
   const question = await askAbout({ "SKILL.md": TRIAGE, "a.md": `${"x".repeat(at)}${SECRET}\n` });
+  const small = await askAbout({ "SKILL.md": `${TRIAGE}Use ${SECRET}.\n` });
   const { dialogue, messages } = createEagerClient();
 
   for (const [channel, text] of Object.entries(await readEveryChannel(question))) {
@@ -303,7 +305,8 @@ test("masks a known secret in a file by its name, also where a page ends, and as
     expect(text.replaceAll(/\s/g, ""), channel).not.toContain(SECRET.slice(-10));
   }
   expect((await readApiParts(question)).at(-1)?.masked).toEqual([{ name: "GITHUB_TOKEN", times: 1 }]);
-  await question.workspace.quartermaster.invoke("skill__triage", {}, { dialogue });
+  const outcome = await small.workspace.quartermaster.invoke("skill__triage", {}, { dialogue });
+  expect(outcome).toMatchObject({ approval: { unfit: "it holds secrets that are masked" } });
   expect(messages).toEqual([]);
 });
 

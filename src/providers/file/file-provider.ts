@@ -34,8 +34,8 @@ export function fileProvider(options: FileProviderOptions): Provider {
   return {
     category: "file",
     capability: readOnly
-      ? "Find and read text files in one folder."
-      : "Work with text files in one folder: find, read and change them.",
+      ? "Look at the text files of one folder and find things in them."
+      : "Look at the text files of one folder, find things in them, and create, change or remove them.",
     list: () => actions,
   };
 }
