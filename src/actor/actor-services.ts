@@ -4,6 +4,7 @@ import type { CallContext } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { CallModel, Model } from "../core/model.ts";
+import type { Outcome } from "../core/outcome.ts";
 import type { CallFinder } from "../core/recover-call.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Anchors } from "../distribution/anchors.ts";
@@ -14,6 +15,12 @@ import type { SessionStore } from "./session-store.ts";
 
 /** The call around a delegated turn. */
 export type AroundTurn = Pick<CallContext, "caller" | "callId" | "heldSlots" | "dialogue" | "trace">;
+
+/** `takeOutcome`: of a call of an action that has ended, by its id. Undefined for lookups. It may have hidden data. */
+export interface ActorSurface {
+  readonly surface: Surface;
+  takeOutcome(callId: string): Outcome | undefined;
+}
 
 /** The parts of the system that turns of actors use. */
 export interface ActorServices extends CallFinder {
@@ -30,7 +37,7 @@ export interface ActorServices extends CallFinder {
   getActor(caller: Caller): CompiledActor;
   getModel(name: string): Model | undefined;
   /** `around`: the call that the tools are called in. */
-  openSurface(caller: Caller, actor: CompiledActor, around?: AroundTurn): Promise<Surface>;
+  openSurface(caller: Caller, actor: CompiledActor, around?: AroundTurn): Promise<ActorSurface>;
   /** The prompt for a turn that begins with this message. */
   buildPrompt(caller: Caller, query: string): Promise<SystemPrompt>;
   /** A model whose requests are charged to the caller and recorded for the turn. */

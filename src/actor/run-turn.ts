@@ -54,7 +54,7 @@ export async function runTurn(
     loop = createTurnLoop(
       {
         turn,
-        surface: await services.openSurface(caller, actor, run.around),
+        ...(await services.openSurface(caller, actor, run.around)),
         model: callModel,
         getCost,
         ...(await buildSystemPrompt(services, caller, run.progress.message)),

@@ -10,7 +10,7 @@ import type {
   ModelRequest,
   TextListener,
 } from "../core/model.ts";
-import type { Surface } from "../surface/surface.ts";
+import type { ActorSurface } from "./actor-services.ts";
 import { answerCalls, CALL_LIMIT } from "./answer-calls.ts";
 import type { ActorEvent, AnswerPart } from "./envelope.ts";
 import { isRespond, readResponse, respondTool } from "./respond.ts";
@@ -19,9 +19,8 @@ import { addUse, type OpenCall, type TurnProgress } from "./turn-progress.ts";
 /** Answers with mistakes of form that cost no step, in a row. */
 const UNCOUNTED_LIMIT = 3;
 
-export interface TurnLoopParts {
+export interface TurnLoopParts extends ActorSurface {
   readonly turn: Turn;
-  readonly surface: Surface;
   /** Charges the turn's caller. */
   readonly model: CallModel;
   /** The cost of an answer, if the model has a price. */

@@ -5,6 +5,7 @@ import { createSessionService } from "../actor/session-service.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Model } from "../core/model.ts";
+import type { Outcome } from "../core/outcome.ts";
 import { shareAnchors } from "../distribution/anchors.ts";
 import { createCallModel } from "../invoke/call-model.ts";
 import { describeModelCall } from "../invoke/call-record.ts";
@@ -47,12 +48,27 @@ export function createActorSystem(parts: ActorSystemParts) {
         void parts.record(caller, describeModelCall(turnId, request, ended));
       return createCallModel({ model, caller, meter, record: { modelCalled }, runtime, onProblem }, signal);
     },
-    openSurface(caller, actor, around) {
-      if (around === undefined) return parts.openSurface(backend, caller, actor);
-      const { callId, heldSlots: held, dialogue, trace } = around;
-      const inside = { inside: { callId, held, isFromModel: true }, dialogue, trace };
-      const invoke: SurfaceBackend["invoke"] = (request, signal) => backend.invoke({ ...request, ...inside }, signal);
-      return parts.openSurface({ ...backend, invoke }, caller, actor);
+    async openSurface(caller, actor, around) {
+      const outcomes = new Map<string, Outcome>();
+      const inside = around && {
+        inside: { callId: around.callId, held: around.heldSlots, isFromModel: true },
+        dialogue: around.dialogue,
+        trace: around.trace,
+      };
+      const invoke: SurfaceBackend["invoke"] = async (request, signal) => {
+        const outcome = await backend.invoke({ ...request, ...inside }, signal);
+        if (request.id !== undefined) outcomes.set(request.id, outcome);
+        return outcome;
+      };
+      const surface = await parts.openSurface({ ...backend, invoke }, caller, actor);
+      return {
+        surface,
+        takeOutcome(callId) {
+          const outcome = outcomes.get(callId);
+          outcomes.delete(callId);
+          return outcome;
+        },
+      };
     },
     async storeResult(data, caller, action) {
       const author = { caller, action, callId: runtime.newId() };
