@@ -40,7 +40,7 @@ test("the model gets the actor's prompt, with the rules of a turn before what ch
   const { prefix, text } = await qm.prompt({ actor: "strong" }, { query: "Greet Ann." });
   const system = model.requests[0]?.system ?? "";
   expect(turnState).toBe("complete");
-  expect(system.startsWith(`${prefix}\n\n## Answers\n`)).toBe(true);
+  expect(system.startsWith(`${prefix}\n\n## Answering\n`)).toBe(true);
   expect(prefix).toContain("## Instructions\nYou greet people.");
   expect(system.endsWith(text.slice(prefix.length))).toBe(true);
   expect(text.slice(prefix.length)).toContain("tool__greet");
