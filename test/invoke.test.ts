@@ -623,7 +623,8 @@ describe("a storage failure", () => {
     const breakTable = async (table: string) => {
       const { DatabaseSync } = await import("@photostructure/sqlite");
       const db = new DatabaseSync(store);
-      db.exec(`alter table ${table} rename to ${table}_gone`);
+      // The store may be writing.
+      await vi.waitFor(() => db.exec(`alter table ${table} rename to ${table}_gone`), { timeout: 30_000 });
       db.close();
     };
     return { qm, problems, breakTable };
