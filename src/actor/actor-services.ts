@@ -31,7 +31,6 @@ export interface ActorServices extends CallFinder {
   readonly anchors: Pick<Anchors, "render" | "fill">;
   /** How often work may be handed on from one actor to another. */
   readonly hopsLimit: number;
-  buildPrompt(caller: Caller, message: string): Promise<SystemPrompt>;
   /** Makes the tokens in a value of one caller valid for another one. */
   shareTokens(between: { readonly from: Caller; readonly to: Caller }, value: unknown): Promise<void>;
   /** Throws `unknown_actor`, and `invalid_config` for an actor that cannot be used. */
@@ -39,6 +38,8 @@ export interface ActorServices extends CallFinder {
   getModel(name: string): Model | undefined;
   /** `around`: the call that the tools are called in. */
   openSurface(caller: Caller, actor: CompiledActor, around?: AroundTurn): Promise<ActorSurface>;
+  /** The prompt for a turn that begins with this message. */
+  buildPrompt(caller: Caller, query: string): Promise<SystemPrompt>;
   /** A model whose requests are charged to the caller and recorded for the turn. */
   createModel(model: Model, caller: Caller, turnId: string, signal: AbortSignal): CallModel;
   /** Stores a tool result as a note and answers its handle. Undefined: the infospace is off, or has no room. */

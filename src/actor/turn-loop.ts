@@ -78,14 +78,11 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     return answer;
   }
 
-  /** Once a model has called the tool in this session, it knows what there is. */
-  function chooseFirstTool(): Partial<ModelRequest> {
-    const { firstTool: tool } = parts;
-    if (tool === undefined || !surface.tools.some(({ name }) => name === tool)) return {};
-    const hasCalled = [...history, ...progress.messages].some(
-      (message) => message.role === "assistant" && message.toolCalls.some(({ name }) => name === tool),
-    );
-    return hasCalled || progress.requests > 0 ? {} : { toolChoice: { tool } };
+  /** A weak model must look before it does anything else in a turn. */
+  function chooseFirstTool(): Pick<ModelRequest, "toolChoice"> {
+    const tool = surface.tools.find(({ name }) => name === parts.firstTool)?.name;
+    const isFirst = progress.messages.every(({ role }) => role === "user");
+    return tool !== undefined && isFirst ? { toolChoice: { tool } } : {};
   }
 
   /** Stores the result of a call while others of the same answer run. After an abort the ledger tells what became of it. */

@@ -236,7 +236,9 @@ test("warns of names in a hot list that no action has", async () => {
 
   await open(folder, { onProblem: (problem) => problems.push(problem) });
 
-  expect(problems).toEqual(["surface.hot_list_seed lists file__raed, which does not exist; did you mean file__read?"]);
+  expect(problems).toEqual([
+    'surface.hot_list_seed lists "file__raed", which no action fits; did you mean file__read?',
+  ]);
 });
 
 test("a change of the file replaces and withdraws a provider", async () => {
