@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { annotate } from "../src/index.ts";
-import { answerAll, openWorkplace } from "./fixtures/actor-workplace.ts";
+import { openWorkplace } from "./fixtures/actor-workplace.ts";
 import { type ActorAnswer, type ActorScript, createActorModel, respondWith } from "./fixtures/scripted-actor.ts";
 import { readLastResults } from "./fixtures/scripted-method.ts";
 
@@ -17,27 +17,6 @@ async function openOffice(clerkScript: ActorScript, tellerScript: ActorScript) {
 
 const invoke = (action_name: string, args: object) => ["invoke_action", { action_name, args }] as const;
 const askTeller = (message: string) => invoke("agent.peer__teller", { message });
-
-test("an actor delegates to another one that it sees, and waits for its approvals", async () => {
-  const { qm, clerk, ran } = await openOffice(
-    { go: [[askTeller("pay 7")], [respondWith("Settled.")]] },
-    { "pay 7": [[invoke("tool__pay", { at: 7 })], [respondWith("Paid.")]] },
-  );
-
-  const first = await qm.callActor("clerk", "go");
-
-  expect(first).toMatchObject({
-    turnState: "suspended",
-    parts: [{ data: { action: "agent.peer__teller", inner: "tool__pay" } }],
-  });
-  await answerAll(qm);
-  expect(await qm.resumeActor(first.resumeToken ?? "")).toMatchObject({
-    turnState: "complete",
-    parts: [{ text: "Settled." }],
-  });
-  expect(readLastResults(clerk.requests[1])).toEqual(['{"state":"completed","text":"Paid."}']);
-  expect(ran).toEqual(["pay 7"]);
-});
 
 test("an actor neither delegates nor passes to one that it does not see", async () => {
   const { qm, clerk, teller } = await openOffice(
@@ -58,19 +37,6 @@ test("an actor neither delegates nor passes to one that it does not see", async 
   expect(results[0]).toContain("unknown_action");
   expect(results[1]?.replace("hidden", "nobody")).toBe(results[2]);
   expect(teller.requests).toEqual([]);
-});
-
-test("a question and a failure of the other actor are results", async () => {
-  const asks = [["respond", { parts: [{ partType: "clarify", text: "Which?" }], turn_state: "clarifying" }]] as const;
-  const { qm, clerk } = await openOffice(
-    { go: [[askTeller("ask")], [askTeller("fail")], "Enough."] },
-    { ask: [asks], fail: [""] },
-  );
-
-  await qm.callActor("clerk", "go");
-
-  expect(readLastResults(clerk.requests[1])[0]).toMatch(/"state":"input_required","text":"Which\?"/);
-  expect(readLastResults(clerk.requests[2])[0]).toMatch(/model_failed.*the actor teller did not answer/);
 });
 
 test("tokens keep their values on the way to another actor and back", async () => {
