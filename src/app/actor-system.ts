@@ -19,7 +19,7 @@ import { createCallFinder } from "./method-system.ts";
 type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
 interface ActorSystemParts
-  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "getActor" | "onProblem">,
+  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "getActor" | "hopsLimit" | "onProblem">,
     Pick<InvokePipeline, "meter"> {
   readonly approvals: ActorServices["approvals"] & Parameters<typeof createCallFinder>[1];
   readonly store: Pick<Store, "sessions" | "anchors">;
