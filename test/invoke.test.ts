@@ -623,6 +623,7 @@ describe("a storage failure", () => {
     const breakTable = async (table: string) => {
       const { DatabaseSync } = await import("@photostructure/sqlite");
       const db = new DatabaseSync(store);
+      db.exec("pragma busy_timeout = 10000");
       db.exec(`alter table ${table} rename to ${table}_gone`);
       db.close();
     };
