@@ -116,8 +116,6 @@ export type ApprovalRule =
 /** Whether calls of an action need approval, as far as that is known without arguments. */
 export type ApprovalRequirement = "never" | "always" | "conditional";
 export type LoadingMode = "always" | "deferred";
-/** The rule that asks for approval while `isAccepted` is false. */
-export const NOT_ACCEPTED = "not accepted yet";
 
 export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
