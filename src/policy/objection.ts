@@ -13,7 +13,7 @@ export const policyLayers = [
 ] as const;
 export type PolicyLayer = (typeof policyLayers)[number];
 
-/** What an objection refers to, for programs that suggest a change. Its `rule` is text for people. */
+/** The settings that an objection comes from, for programs that suggest a change. Its `rule` is text for people. */
 export interface ObjectionFacts {
   /** The list of the tool policy that objects, and its entry. `allowed`: the list lacks the action. */
   readonly list?: "allowed" | "denied" | "requireTags";
