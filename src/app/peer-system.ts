@@ -107,8 +107,11 @@ export function createPeerSystem(parts: {
     async card(name, signal) {
       const found = remotes.find((peer) => peer.name === name);
       if (found !== undefined) return found.remote.readCard(signal);
-      const hint = `Peers are in peers of quartermaster.yaml${didYouMean(name, Object.keys(peers))}.`;
-      throw new QmError("not_found", `no peer ${JSON.stringify(name)} is configured`, { hint });
+      throw new QmError(
+        "not_found",
+        `no peer ${JSON.stringify(name)} is configured${didYouMean(name, Object.keys(peers))}`,
+        { hint: "{qm peers list} shows the peers." },
+      );
     },
   };
 

@@ -141,13 +141,20 @@ export function formatPart({ partType, text = "", data }: AnswerPart): string {
 /** What the person or the actor said with a message, in its text and with `respond`. Empty: only calls and results. */
 export function getSpokenText(message: ModelMessage): string {
   if (message.role === "tool") return "";
-  const responses = message.role === "user" ? [] : message.toolCalls.filter(isRespond).flatMap(readParts);
+  const responses = message.role === "user" ? [] : message.toolCalls.flatMap(readResponseParts);
   return [message.text.trim(), ...responses.map(formatPart)].filter((each) => each !== "").join("\n");
 }
 
-/** A response that its model has written wrongly was not delivered. */
-function readParts({ args }: { readonly args: unknown }): readonly AnswerPart[] {
+/** What a call says to the user. Empty: it is not a response, or the model has written it wrongly. */
+export function readResponseParts({
+  name,
+  args,
+}: {
+  readonly name: string;
+  readonly args: unknown;
+}): readonly AnswerPart[] {
   try {
+    if (!isRespond({ name })) return [];
     return readResponse(args).parts;
   } catch {
     return [];

@@ -77,7 +77,7 @@ export function createPeerError(peer: string, why: string, hint = "Try again lat
 }
 
 function createLoginError(peer: string, status: number): QmError {
-  const hint = "An operator must set its token. {qm peers show} tells more.";
+  const hint = `An operator must correct peers.${peer}.token.`;
   return new QmError("needs_login", `the peer ${peer} refused our token with ${status}`, { hint, details: { peer } });
 }
 
