@@ -145,7 +145,7 @@ export function getSpokenText(message: ModelMessage): string {
   return [message.text.trim(), ...responses.map(formatPart)].filter((each) => each !== "").join("\n");
 }
 
-/** What a call says to the user. Empty: it is not a response, or the model has written it wrongly. */
+/** The parts of a call of `respond`. Empty: it is another call, or the model has written it wrongly. */
 export function readResponseParts({
   name,
   args,
