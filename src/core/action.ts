@@ -69,7 +69,10 @@ export interface MethodCall {
 }
 
 /** An action as a handler may know it. */
-export type VisibleAction = Pick<Action, "name" | "description" | "inputSchema" | "effect" | "idempotent" | "type">;
+export type VisibleAction = Pick<
+  Action,
+  "name" | "description" | "inputSchema" | "effect" | "idempotent" | "type" | "runsAction"
+>;
 
 /** The actions something was made from. A caller that may not use all of them cannot see it. */
 export interface ActionProvenance {
@@ -131,6 +134,14 @@ export type ArgumentTransform = { readonly set?: JsonObject; readonly wrap?: str
 /** Only callers that match every field may see the action. The empty string matches a caller without the field. */
 export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
 
+/** Where the arguments of a call name another action. */
+export interface ChosenAction {
+  /** The argument that holds its full name. */
+  readonly argument: string;
+  /** What the handler puts before a name that does not begin with it, for example `mcp__`. */
+  readonly prefix?: string;
+}
+
 /** Files that belong to an action, such as those of a skill. */
 export interface ActionFiles {
   /** Another text whenever a file has changed. Undefined: it cannot be told. */
@@ -189,6 +200,8 @@ export interface Action {
   readonly readiness?: () => Readiness;
   /** Why it is not ready and what a person can do, for `describe`. Called synchronously. */
   readonly readinessReason?: () => string | undefined;
+  /** For an action whose caller chooses another action that it runs. A method then checks the chosen one, too. */
+  readonly runsAction?: ChosenAction;
   readonly idempotent: boolean;
   readonly timeoutMs?: number;
   readonly concurrency?: number;

@@ -17,6 +17,9 @@ export type GetContent = (digest: string) => Promise<Uint8Array | undefined>;
 
 export const hashBytes = (bytes: Uint8Array): string => hash("sha256", bytes, "hex");
 
+/** The digits of a digest with the name of its algorithm, as MCP servers list it. */
+export const toHexDigest = (digest: string): string => digest.slice("sha256:".length);
+
 export const listShownFiles = (files: FileBytes): readonly ShownFile[] =>
   Array.from(files, ([path, bytes]) => ({ path, size: bytes.length, digest: hashBytes(bytes) }));
 

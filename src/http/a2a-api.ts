@@ -12,10 +12,10 @@ import { authorizeBearer, createTokenAuthorizer } from "../core/token-authorizer
 import type { Workspace } from "../workspace/workspace.ts";
 import { type A2aClient, type A2aRequest, createA2aHandler, createPeerCaller, toContextState } from "./a2a-handler.ts";
 import { type CardFacts, toAgentCard } from "./a2a-messages.ts";
-import { readClientTokens } from "./approvers.ts";
+import { requireOwnToken } from "./approvers.ts";
 import { readTextBody } from "./http-messages.ts";
 
-export interface A2aApiOptions {
+interface A2aApiOptions {
   readonly quartermaster: Pick<Quartermaster, "exposedActions">;
   readonly tasks: PeerTasks;
   readonly card: CardFacts;
@@ -42,7 +42,7 @@ const HEARTBEAT_MS = 20_000;
 const NO_STORE = { "cache-control": "no-store" };
 
 /** The routes of A2A: the public card, and the methods for clients with a token. The listener checks host and origin. */
-export function createA2aApi(options: A2aApiOptions): Hono {
+function createA2aApi(options: A2aApiOptions): Hono {
   const { quartermaster, clients, authorize, onProblem } = options;
   const transport = new JsonRpcTransportHandler(createA2aHandler(options));
   const open = new Map<string, number>();
@@ -196,24 +196,75 @@ function respondStream({ id, first, rest }: EventSource, leave: () => void, sign
   return new Response(body, { headers: { ...SSE_HEADERS, ...NO_STORE } });
 }
 
-/** The routes of a workspace. `close` ends their work; its tasks stay in the store. */
-export async function openA2aApi(
-  workspace: Workspace,
-  options: Pick<A2aApiOptions, "onProblem" | "signal" | "publicUrl">,
-) {
-  const { quartermaster, config, fill } = workspace;
-  const { name, description, clients } = config.a2a;
-  const tokens = readClientTokens(config, { fill, onProblem: options.onProblem });
+export interface A2aEndpointOptions {
+  /** The name and the description on the agent card. */
+  readonly name: string;
+  readonly description: string;
+  readonly version: string;
+  /** The agents that may call, each with its own token of at least 16 characters. */
+  readonly clients: readonly (A2aClient & { readonly token: string })[];
+  /** The address of the server as others reach it. Absent: as the request names it. */
+  readonly publicUrl?: URL | undefined;
+  /** Receives errors as text, without tokens and arguments. */
+  readonly onProblem?: (problem: string) => void;
+}
+
+/**
+ * A quartermaster as an agent: `routes` has its card and its methods. Host and origin are checked by the server in front.
+ * `close` ends open requests; the tasks stay in the store.
+ */
+export async function createA2aEndpoint(
+  quartermaster: Pick<Quartermaster, "exposedActions" | "openPeerTasks">,
+  options: A2aEndpointOptions,
+): Promise<{ readonly routes: Hono; close(): Promise<void> }> {
+  const { name, description, version, clients, publicUrl, onProblem = () => {} } = options;
+  const owners = new Map<string, A2aClient>();
+  for (const { token, name: client, actor } of clients) {
+    requireOwnToken(token, `the client ${client}`, owners.get(token) && `the client ${owners.get(token)?.name}`);
+    owners.set(token, { name: client, actor });
+  }
+  const closing = new AbortController();
   const tasks = await quartermaster.openPeerTasks();
   tasks.start();
   const routes = createA2aApi({
-    ...options,
     quartermaster,
     tasks,
-    card: { name, description, version: readPackageInfo().version },
-    clients: Object.entries(clients).map(([client, { actor }]) => ({ name: client, actor })),
-    authorize: createTokenAuthorizer(tokens),
+    card: { name, description, version },
+    clients,
+    authorize: createTokenAuthorizer(owners),
+    publicUrl,
     newId: systemRuntime.newId,
+    onProblem,
+    signal: closing.signal,
   });
-  return { routes, close: tasks.close };
+  return {
+    routes,
+    async close() {
+      closing.abort();
+      await tasks.close();
+    },
+  };
+}
+
+/** The endpoint of a workspace. A client whose token cannot be filled is reported and left out. */
+export function openA2aEndpoint(
+  { quartermaster, config, fill }: Workspace,
+  options: Required<Pick<A2aEndpointOptions, "onProblem" | "publicUrl">>,
+) {
+  const { name, description, clients } = config.a2a;
+  const usable = Object.entries(clients).flatMap(([client, { token, actor }]) => {
+    try {
+      return [{ name: client, actor, token: fill(token, `a2a.clients.${client}.token`) }];
+    } catch (thrown) {
+      options.onProblem(`the agent ${client} cannot call: ${getErrorMessage(thrown)}`);
+      return [];
+    }
+  });
+  return createA2aEndpoint(quartermaster, {
+    ...options,
+    name,
+    description,
+    version: readPackageInfo().version,
+    clients: usable,
+  });
 }

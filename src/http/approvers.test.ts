@@ -57,7 +57,7 @@ describe("tokens", () => {
   });
 
   test.each([
-    ["of two approvers", configOf({ ann, eve: { roles: [], token: "SAME" } }), /approvers ann and eve/],
+    ["of two approvers", configOf({ ann, eve: { roles: [], token: "SAME" } }), /approver ann and the approver eve/],
     ["that can be guessed", configOf({ ann, sam: { roles: [], token: "SHORT" } }), /approver sam has fewer than 16/],
     ["of a profile, too", configOf({ ann }, { default: { token: "SAME" } }), /approver ann and the profile default/],
     ["of another agent, too", configOf({ ann }, {}, { eve: { token: "SAME" } }), /approver ann and the client eve/],

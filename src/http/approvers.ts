@@ -30,9 +30,10 @@ export function readApproverTokens(
     if (text === undefined) continue;
     const token = tryFill(options, text, `approvals.approvers.${id}.token`);
     if (token instanceof Error) options.onProblem(`${id} cannot answer over HTTP: ${token.message}`);
-    else if (token.length < MIN_TOKEN_LENGTH) throw createShortTokenError(`the approver ${id}`);
-    else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
-    else found.set(token, { id, roles });
+    else {
+      requireOwnToken(token, `the approver ${id}`, found.get(token) && `the approver ${found.get(token)?.id}`);
+      found.set(token, { id, roles });
+    }
   }
   // A client with an approver's token could approve its own calls.
   const others = [
@@ -48,22 +49,6 @@ export function readApproverTokens(
   return found;
 }
 
-/** The clients of the A2A endpoint with their tokens, like `readApproverTokens`. */
-export function readClientTokens(
-  { a2a }: Pick<Config, "a2a">,
-  options: TokenOptions,
-): ReadonlyMap<string, { readonly name: string; readonly actor: string }> {
-  const found = new Map<string, { readonly name: string; readonly actor: string }>();
-  for (const [name, { token: text, actor }] of Object.entries(a2a.clients)) {
-    const token = tryFill(options, text, `a2a.clients.${name}.token`);
-    if (token instanceof Error) options.onProblem(`the agent ${name} cannot call: ${token.message}`);
-    else if (token.length < MIN_TOKEN_LENGTH) throw createShortTokenError(`the client ${name}`);
-    else if (found.has(token)) throw createSameTokenError(`the clients ${found.get(token)?.name} and ${name}`);
-    else found.set(token, { name, actor });
-  }
-  return found;
-}
-
 function tryFill({ fill }: TokenOptions, text: string, key: string): string | Error {
   try {
     return fill(text, key);
@@ -72,9 +57,12 @@ function tryFill({ fill }: TokenOptions, text: string, key: string): string | Er
   }
 }
 
-function createShortTokenError(who: string): QmError {
+/** Throws `invalid_config` for a token that can be guessed, or that another one has. */
+export function requireOwnToken(token: string, who: string, other: string | undefined): void {
+  if (other !== undefined) throw createSameTokenError(`${other} and ${who}`);
+  if (token.length >= MIN_TOKEN_LENGTH) return;
   const hint = "Use a longer random token, for example from `openssl rand -base64 32`.";
-  return new QmError("invalid_config", `the token of ${who} has fewer than ${MIN_TOKEN_LENGTH} characters`, { hint });
+  throw new QmError("invalid_config", `the token of ${who} has fewer than ${MIN_TOKEN_LENGTH} characters`, { hint });
 }
 
 function createSameTokenError(who: string): QmError {

@@ -49,11 +49,6 @@ export function addServeCommand(program: Command, context: Context): void {
     );
 }
 
-async function openA2a(...given: Parameters<typeof import("../../http/a2a-api.ts").openA2aApi>) {
-  const { openA2aApi } = await import("../../http/a2a-api.ts");
-  return openA2aApi(...given);
-}
-
 interface ListeningGateway {
   readonly url: string;
   readonly approvals: string;
@@ -128,7 +123,9 @@ export async function runServe(
   const gateway = openGateway(workspace, onProblem);
   const publicUrl = getPublicUrl(config);
   const other = await openApprovalsApi(workspace, { onProblem, signal: io.signal });
-  const a2a = config.a2a.enabled ? await openA2a(workspace, { onProblem, signal: io.signal, publicUrl }) : undefined;
+  // Loaded only if it is used: most installations serve no other agents.
+  const a2aModule = config.a2a.enabled ? await import("../../http/a2a-api.ts") : undefined;
+  const a2a = await a2aModule?.openA2aEndpoint(workspace, { onProblem, publicUrl });
   if (a2a !== undefined) other.route("/", a2a.routes);
   const { start, ...address } = options;
   const listening = gateway.listen({ ...address, other, publicUrl });
@@ -151,8 +148,8 @@ export async function runServe(
   if (!io.signal.aborted) await once(io.signal, "abort");
   await stopAsking?.();
   await unannounce();
-  await close();
   await a2a?.close();
+  await close();
 }
 
 function showGateway(out: CommandOutput, gateway: ListeningGateway): void {

@@ -1,4 +1,5 @@
 import { type FileBytes, hashBytes, listShownFiles } from "../../core/shown-file.ts";
+import type { MethodServices } from "./method/method-services.ts";
 import type { SkillPin, SkillPinStore } from "./skill-pins.ts";
 import { createSkillTrust, type SkillTrust } from "./skill-trust.ts";
 
@@ -24,6 +25,9 @@ export function createMemorySkillPins(): SkillPinStore {
     replace,
   };
 }
+
+/** For skills of other types. */
+export const noMethods = {} as MethodServices;
 
 /** Trust without a store and without a scan. */
 export const createTestTrust = (): SkillTrust =>

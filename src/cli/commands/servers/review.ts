@@ -4,6 +4,7 @@ import { QmError } from "../../../core/errors.ts";
 import { getOwn } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
+import { toHexDigest } from "../../../core/shown-file.ts";
 import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
 import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
@@ -87,7 +88,7 @@ async function showSkillFiles(
 ): Promise<void> {
   if (skill === undefined || skill.resources === "dynamic") return;
   const { readSkillFiles } = await import("../../../mcp/provider/skill-files.ts");
-  const { listSkillFiles, toHexDigest } = await import("../../../mcp/manifests/offered-skill.ts");
+  const { listSkillFiles } = await import("../../../mcp/manifests/offered-skill.ts");
   const { comparePages, showFilePages } = await import("../../file-pages.ts");
   const files = await readSkillFiles(hub, server, skill, { signal: context.io.signal });
   const trusted = new Map<string, Uint8Array>();
