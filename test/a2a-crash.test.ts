@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
 import { isRecord } from "../src/core/json.ts";
-import { createQuartermaster } from "../src/index.ts";
+import { createQuartermaster, type Quartermaster } from "../src/index.ts";
 import type { A2aVisit } from "./fixtures/a2a-process.ts";
 import { ANN_TOKEN } from "./fixtures/a2a-world.ts";
 import { findCompiled } from "./support/compiled.ts";
@@ -50,6 +50,17 @@ function readEffects(folder: string): readonly string[] {
   }
 }
 
+/** Waits until the caller knows the task of its message. */
+const waitForTask = (caller: Quartermaster) =>
+  vi.waitFor(
+    async () => {
+      const [started] = await caller.ledger.read({ type: "delegation.started" });
+      expect(isRecord(started?.data)).toBe(true);
+      return isRecord(started?.data) ? String(started.data.task) : "";
+    },
+    { timeout: 10_000 },
+  );
+
 const callSkill = (skill: string, text: string) => ({ data: { skill, arguments: { text } } });
 
 describe("a peer that is killed", () => {
@@ -59,6 +70,7 @@ describe("a peer that is killed", () => {
     const caller = await openCaller(url);
 
     const calling = caller.invoke("agent.peer__world", callSkill("tool__hold", "once"));
+    await waitForTask(caller);
     await vi.waitFor(() => expect(readEffects(folder)).toEqual(["hold once"]), { timeout: 10_000 });
     await kill(child);
     await serve(folder, port);
@@ -79,6 +91,7 @@ describe("a peer that is killed", () => {
     onTestFinished(() => person.close());
 
     const calling = caller.invoke("agent.peer__world", callSkill("tool__pay", "5"));
+    await waitForTask(caller);
     const [asked] = await vi.waitFor(
       async () => {
         const found = await person.approvals.list({ state: "pending" });
@@ -110,6 +123,7 @@ test("an exposed actor whose process is killed goes on with its turn, and runs n
   const caller = await openCaller(url);
 
   const calling = caller.invoke("agent.peer__world", { message: "hold it" });
+  await waitForTask(caller);
   await vi.waitFor(() => expect(readEffects(folder)).toEqual(["hold clerk"]), { timeout: 10_000 });
   await kill(child);
   await serve(folder, port);
@@ -149,16 +163,8 @@ test("a caller that is killed finds its task again, and sends nothing twice", as
   const child = start({ call: { store, url, args: callSkill("tool__hold", "once") } });
   const watching = await createQuartermaster({ store, approvals: { worker: false } });
   onTestFinished(() => watching.close());
-  const [started] = await vi.waitFor(
-    async () => {
-      const found = await watching.ledger.read({ type: "delegation.started" });
-      expect(found).toHaveLength(1);
-      return found;
-    },
-    { timeout: 10_000 },
-  );
+  const task = await waitForTask(watching);
   await kill(child);
-  const task = isRecord(started?.data) ? String(started.data.task) : "";
   const caller = await openCaller(url, store);
   const [ended] = await vi.waitFor(async () => {
     const found = await caller.ledger.read({ type: "call.ended" });

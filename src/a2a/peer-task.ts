@@ -39,6 +39,8 @@ export interface PeerTask {
   readonly action: string;
   readonly args: JsonObject;
   readonly caller: Caller;
+  /** The id of its last call, chosen before the call was made, so that it can be found after a crash. */
+  readonly callId: string;
   /** Oldest first. */
   readonly messages: readonly TaskMessage[];
   /** What is said about the state: a question, a reason. */
@@ -54,15 +56,15 @@ export interface PeerTask {
   readonly changedAt: string;
 }
 
-export type NewPeerTask = Pick<PeerTask, "id" | "client" | "context" | "action" | "args" | "caller"> & {
+export type NewPeerTask = Pick<PeerTask, "id" | "client" | "context" | "action" | "args" | "caller" | "callId"> & {
   readonly message: TaskMessage;
   readonly holder: LeaseHolder;
   readonly at: Date;
 };
 
-/** Fields left out become empty, except the messages, action, arguments and caller. */
+/** Fields left out become empty, except the messages, the action, its arguments, caller and call. */
 export type TaskChange = Pick<PeerTask, "state" | "status" | "approval" | "holder"> &
-  Partial<Pick<PeerTask, "result" | "messages" | "args" | "caller">> & { readonly at: Date };
+  Partial<Pick<PeerTask, "result" | "messages" | "args" | "caller" | "callId">> & { readonly at: Date };
 
 export interface PeerTaskQuery {
   readonly client: string;

@@ -61,7 +61,9 @@ export function createPeerTasks(parts: {
   readonly self: ProcessInfo;
   /** Never rejects. */
   invoke(task: PeerTask, signal: AbortSignal, dialogue: Dialogue): Promise<Outcome>;
-  /** Whether a call whose process died can be made again: it only reads, or continues where it was. */
+  /** What became of a call, by its id. `approvalId`: it asked a person. */
+  findCall(callId: string): Promise<{ readonly hasBegun: boolean; readonly approvalId?: string }>;
+  /** Whether a call that had begun can be made again: it only reads, or continues where it was. */
   canRepeat(action: string): boolean;
   /** Resolves when an approval has ended. */
   waitForApproval(id: string, signal: AbortSignal): Promise<unknown>;
@@ -130,18 +132,33 @@ export function createPeerTasks(parts: {
     followed.add(id);
     run(task, async () => {
       await parts.waitForApproval(approval.id, closing.signal).finally(() => followed.delete(id));
-      const claimed = await change(task, { state: "working", holder: lease.holder() });
+      const claimed = await claim(task);
       if (claimed === undefined) return;
       // The outer call gets the result of its inner call by being repeated.
       await execute(claimed, approval.inner ? undefined : () => parts.takeOutcome(approval.id));
     });
   }
 
-  /** A call that may have had its effect is not made again. */
+  /** Takes a task for this process and a new call. Undefined: another process was first. */
+  const claim = (task: PeerTask, more: Partial<Pick<PeerTask, "messages" | "args" | "caller">> = {}) =>
+    change(task, { ...more, state: "working", holder: lease.holder(), callId: runtime.newId() });
+
+  /** Goes on with a task whose process died. A call that may have had its effect is not made again. */
   async function recover(task: PeerTask): Promise<void> {
-    if (!parts.canRepeat(task.action)) return void (await change(task, INTERRUPTED));
-    const claimed = await change(task, { state: "working", holder: lease.holder() });
-    if (claimed !== undefined) run(claimed, () => execute(claimed));
+    const { hasBegun, approvalId } = await parts.findCall(task.callId);
+    if (approvalId !== undefined) {
+      const approval = { id: approvalId, inner: false };
+      const waiting = await change(task, {
+        state: "auth_required",
+        status: "A person must approve it first.",
+        approval,
+      });
+      if (waiting !== undefined) follow(waiting);
+    } else if (hasBegun && !parts.canRepeat(task.action)) await change(task, INTERRUPTED);
+    else {
+      const claimed = await claim(task);
+      if (claimed !== undefined) run(claimed, () => execute(claimed));
+    }
   }
 
   /** Continues tasks whose approval was answered, and ends those whose process died. */
@@ -166,7 +183,7 @@ export function createPeerTasks(parts: {
       throw new QmError("conflict", "the task has too many messages", { hint: "Start another task." });
     const question: TaskMessage = { id: runtime.newId(), role: "agent", parts: [{ text: task.status ?? "" }] };
     const messages = [...task.messages, question, message];
-    const next = await change(task, { state: "working", holder: lease.holder(), messages, args, caller });
+    const next = await claim(task, { messages, args, caller });
     if (next === undefined) throw new QmError("conflict", "the task was changed at the same time");
     run(next, () => execute(next));
     return next;
@@ -177,7 +194,7 @@ export function createPeerTasks(parts: {
       if (request.task !== undefined) return goOn(request);
       const { task: _, ...rest } = request;
       const added = await store.add(
-        { ...rest, id: runtime.newId(), holder: lease.holder(), at: runtime.now() },
+        { ...rest, id: runtime.newId(), callId: runtime.newId(), holder: lease.holder(), at: runtime.now() },
         OPEN_LIMIT,
       );
       if (added === undefined) {

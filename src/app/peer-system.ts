@@ -14,6 +14,7 @@ import { didYouMean } from "../core/nearest.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
+import type { Ledger } from "../ledger/ledger.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { PeerCard } from "../providers/peer/agent-card.ts";
 import type { PeerResult } from "../providers/peer/peer-answer.ts";
@@ -22,6 +23,7 @@ import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
 import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
+import { createCallFinder } from "./method-system.ts";
 import type { PeerOptions } from "./options.ts";
 import { systemProcess } from "./system-runtime.ts";
 
@@ -56,7 +58,8 @@ export function createPeerSystem(parts: {
   readonly store: Pick<Store, "peerTasks" | "approvals">;
   readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
   findAction(name: string): Action | undefined;
-  invoke(call: Omit<ActionCall, "id">, signal: AbortSignal): Promise<Outcome>;
+  invoke(call: ActionCall, signal: AbortSignal): Promise<Outcome>;
+  readonly ledger: Pick<Ledger, "read" | "flush">;
   readonly runtime: Runtime;
   readonly onProblem: (problem: string) => void;
 }) {
@@ -116,8 +119,9 @@ export function createPeerSystem(parts: {
       ...parts,
       store: store.peerTasks,
       self: systemProcess,
-      invoke: ({ action: name, args, caller }, signal, dialogue) =>
-        invoke({ name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal),
+      invoke: ({ callId: id, action: name, args, caller }, signal, dialogue) =>
+        invoke({ id, name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal),
+      findCall: createCallFinder(parts.ledger, approvals).findCall,
       canRepeat(name) {
         const action = findAction(name);
         if (action === undefined) return false;

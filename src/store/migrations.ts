@@ -241,8 +241,8 @@ export const migrations: readonly Migration[] = [
     statements: () => [
       sql`create table peer_tasks (
         id text primary key, client text not null, context text not null, message_id text not null, state text not null,
-        action text not null, args text not null, caller text not null, messages text not null, status text,
-        result text not null, approval_id text, inner_call integer not null, holder text, holder_pid bigint,
+        action text not null, args text not null, caller text not null, call_id text not null, messages text not null,
+        status text, result text not null, approval_id text, inner_call integer not null, holder text, holder_pid bigint,
         holder_host text, lease_until text, version bigint not null, started_at text not null,
         changed_at text not null, unique (client, message_id))`,
       sql`create index peer_tasks_by_client on peer_tasks (client, changed_at)`,

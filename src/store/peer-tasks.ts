@@ -39,11 +39,11 @@ export function createSqlPeerTaskStore(db: Sql): PeerTaskStore {
       return readIntactRows(rows, toPeerTask);
     },
     async change({ id, version, ...seen }, { state, status, approval, holder, at, ...changed }) {
-      const { messages, args, caller } = { ...seen, ...changed };
+      const { messages, args, caller, callId } = { ...seen, ...changed };
       const [row] = await db.all(sql`
         update peer_tasks set state = ${state}, status = ${toStorableText(status)},
           result = ${JSON.stringify(changed.result ?? [])}, messages = ${JSON.stringify(messages)},
-          args = ${JSON.stringify(args)}, caller = ${JSON.stringify(caller)},
+          args = ${JSON.stringify(args)}, caller = ${JSON.stringify(caller)}, call_id = ${toStorableText(callId)},
           approval_id = ${toStorableText(approval?.id)}, inner_call = ${approval?.inner ? 1 : 0}, ${setHolder(holder)},
           version = version + 1, changed_at = ${at.toISOString()}
         where id = ${toStorableText(id)} and version = ${version} returning *`);
@@ -73,7 +73,7 @@ const setHolder = (holder: PeerTask["holder"]): SqlQuery => sql`
   lease_until = ${holder?.leaseUntil.toISOString() ?? null}`;
 
 async function add(tx: Sql, task: NewPeerTask, maxOpen: number): ReturnType<PeerTaskStore["add"]> {
-  const { id, client, context, action, args, caller, message, holder, at } = task;
+  const { id, client, context, action, args, caller, callId, message, holder, at } = task;
   const sent = matchTexts({ client, message_id: message.id });
   const [known] = await tx.all(sql`select * from peer_tasks ${whereAll(sent)}`);
   if (known !== undefined) return { task: toPeerTask(known), isNew: false };
@@ -82,11 +82,11 @@ async function add(tx: Sql, task: NewPeerTask, maxOpen: number): ReturnType<Peer
   if (Number(open?.found ?? 0) >= maxOpen) return undefined;
   const time = at.toISOString();
   const [row] = await tx.all(sql`
-    insert into peer_tasks (id, client, context, message_id, state, action, args, caller, messages, result, inner_call,
-      holder, holder_pid, holder_host, lease_until, version, started_at, changed_at)
+    insert into peer_tasks (id, client, context, message_id, state, action, args, caller, call_id, messages, result,
+      inner_call, holder, holder_pid, holder_host, lease_until, version, started_at, changed_at)
     values (${toStorableText(id)}, ${toStorableText(client)}, ${toStorableText(context)}, ${toStorableText(message.id)},
       'working', ${toStorableText(action)}, ${JSON.stringify(args)}, ${JSON.stringify(caller)},
-      ${JSON.stringify([message])}, '[]', 0, ${holder.id}, ${holder.pid}, ${toStorableText(holder.host)},
+      ${toStorableText(callId)}, ${JSON.stringify([message])}, '[]', 0, ${holder.id}, ${holder.pid}, ${toStorableText(holder.host)},
       ${holder.leaseUntil.toISOString()}, 1, ${time}, ${time})
     returning *`);
   if (row === undefined) throw new TypeError("the insert of a task returned no row");
@@ -98,7 +98,7 @@ function toPeerTask(row: SqlRow): PeerTask {
   const what = `the task ${id} of a peer`;
   return {
     id,
-    ...readTexts(row, { client: "client", context: "context", action: "action" }),
+    ...readTexts(row, { client: "client", context: "context", action: "action", callId: "call_id" }),
     state: readKnownText(row, "state", peerTaskStates, what),
     args: readJsonObject(row, "args", what),
     caller: readJsonObject(row, "caller", what),

@@ -105,7 +105,7 @@ const holder = (id: string): LeaseHolder => ({ id, pid: 7, host: "here", leaseUn
 function newTask(id: string, rest: Partial<NewPeerTask> = {}): NewPeerTask {
   const message: TaskMessage = { id: `message of ${id}`, role: "client", parts: [{ text: "hello" }] };
   const caller = { actor: "partner", session: "s" };
-  const facts = { client: "ann", context: "c", action: "tool__x", args: {}, caller, message };
+  const facts = { client: "ann", context: "c", action: "tool__x", args: {}, caller, callId: `call of ${id}`, message };
   return { id, ...facts, holder: holder("me"), at: at(0), ...rest };
 }
 

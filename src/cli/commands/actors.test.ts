@@ -44,6 +44,7 @@ function openTerminal() {
   const stream = { write: (text: string) => void parts.push(text), isTTY: true, columns: 120 };
   return {
     io: { stdin, stdout: stream, stderr: stream, env: { ...env, NO_COLOR: "1" } },
+    getShown,
     type: (text: string) => void stdin.write(text),
     async saw(text: string): Promise<void> {
       await vi.waitFor(() => expect(getShown().slice(seen)).toContain(text), 10_000);
@@ -222,6 +223,7 @@ describe("qm chat", () => {
     expect(shown.out).toContain("A turn is suspended:\n      you> Edit it\n        file__edit {");
     first.type("\u0004");
     expect((await ended).code).toBe(0);
+    expect(first.getShown()).not.toContain("qm: ");
 
     const second = openTerminal();
     const resumed = as(cwd, ["chat", "--resume"], second.io);

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
+import { toHexDigest } from "../../../core/file-digest.ts";
 import { getOwn } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
-import { toHexDigest } from "../../../core/shown-file.ts";
 import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
 import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
