@@ -41,7 +41,7 @@ export function manyActions({ defineAction }: Library, category: string, count: 
 }
 
 export function providerOf(category: string, actions: readonly Action[]): Provider {
-  return { category, capability: "work through what a company keeps", list: () => actions };
+  return { category, capability: "Work with the data of a company.", list: () => actions };
 }
 
 export const fiveRules: readonly TagRule[] = [

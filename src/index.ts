@@ -1,8 +1,19 @@
 /** The public API. Everything exported here is stable. */
 
+export type { DelegatedTurn, Delegation, RunDelegatedTurn } from "./actor/delegated-turn.ts";
+export type {
+  ActorEnvelope,
+  ActorEvent,
+  ActorTurnState,
+  AnswerPart,
+  CallActorOptions,
+} from "./actor/envelope.ts";
+export type { OpenTurnView, SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
+export type { MessagePage, SessionMessage, SessionOwner, SessionQuery, SessionSummary } from "./actor/session-store.ts";
 export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./app/options.ts";
+export type { PromptOptions } from "./app/prompts.ts";
 export { createQuartermaster, type InventoryItem, type Quartermaster } from "./app/quartermaster.ts";
 export {
   type Approval,
@@ -75,6 +86,7 @@ export type { Duration, Runtime } from "./core/runtime.ts";
 export type { InputSchema } from "./core/standard-schema.ts";
 export {
   type ActivationScope,
+  type ModelTier,
   type SearchType,
   type SurfaceChoice,
   type SurfaceKind,
@@ -141,6 +153,7 @@ export type { EmbedderChoice } from "./search/embedders/create-embedder.ts";
 export type { Embedder } from "./search/embedders/embedder.ts";
 export type { BuildOptions, BuildReport, SemanticStatus } from "./search/semantic/semantic-index.ts";
 export type { Surface, SurfaceAnswer, SurfaceTool } from "./surface/surface.ts";
+export type { PromptSection, SystemPrompt } from "./surface/system-prompt.ts";
 export type { ActionDescription, ActionList, ListedAction, ListQuery } from "./surface/universal/browse-actions.ts";
 export type { ActionSearch, FoundAction, FoundActions } from "./surface/universal/search-actions.ts";
 export { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace/workspace.ts";

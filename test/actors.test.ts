@@ -38,6 +38,7 @@ const uses: Readonly<Record<string, Use>> = {
   hints: (qm, caller) => qm.hints("read", caller),
   directory: (qm, caller) => qm.directory(caller),
   promptAids: (qm, caller) => qm.promptAids("read", caller),
+  prompt: (qm, caller) => qm.prompt(caller),
   explain: (qm, caller) => qm.explain("tool__read", caller),
   names: (qm, caller) => qm.names(caller),
   categories: (qm, caller) => qm.categories(caller),
@@ -57,6 +58,8 @@ const uses: Readonly<Record<string, Use>> = {
   "approvals.withdraw": (qm, caller) => ignoreMissing(qm.approvals.withdraw("id", caller)),
   "approvals.outcome": (qm, caller) => ignoreMissing(qm.approvals.outcome("id", { caller })),
   "approvals.look": (qm, caller) => ignoreMissing(qm.approvals.look("id", { caller })),
+  exposedActions: (qm, caller) => qm.exposedActions(caller),
+  callActor: (qm, caller) => ignoreNoModel(qm.callActor(caller.actor, "hello", { caller })),
   "notes.list": (qm, caller) => qm.notes.list({}, caller),
   "notes.get": (qm, caller) => ignoreMissing(qm.notes.get("note__1", caller)),
   "notes.read": (qm, caller) => ignoreMissing(qm.notes.read("note__1", {}, caller)),
@@ -82,6 +85,7 @@ const ignore = (code: string) => (work: Promise<unknown>) =>
     if (thrown.code !== code) throw thrown;
   });
 const ignoreMissing = ignore("not_found");
+const ignoreNoModel = ignore("no_model");
 const ignoreInvalid = ignore("invalid_arguments");
 
 /** The methods without a caller. Operators use them to repair an actor. */
@@ -96,11 +100,16 @@ const withoutCaller = new Set([
     "policyVersion",
     "embeddings",
     "openSkillTrust",
+    "openPeerTasks",
+    "peers",
+    "resumeActor",
+    "runDelegatedTurn",
+    "sessions",
     "catalog",
     "ledger",
   ],
   ...["approvals.list", "approvals.get", "approvals.answer", "approvals.run", "approvals.onChange"],
-  ...["approvals.reveal", "turns.get", "turns.list", "notes.expire", "methods"],
+  ...["approvals.reveal", "approvals.readFiles", "turns.get", "turns.list", "notes.expire", "methods"],
   ...["router.handle", "router.subscribe", "router.useRules", "router.cancel", "router.underWay", "router.dispatch"],
   "router.close",
 ]);

@@ -13,6 +13,7 @@ const stored = [
   "distribution",
   "infospace",
   "providers",
+  "a2a",
   "actor",
   "mcp/manifests",
   "mcp/hub",
@@ -36,9 +37,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   routing: ["core", "policy"],
   telemetry: ["core"],
   model: ["core"],
+  // Published: models for the tests of hosts.
+  testing: ["core", "model"],
   invoke: ["core", "catalog", "policy", "activation", "approval", "routing", "distribution", "infospace", "telemetry"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
-  actor: ["core", "catalog", "policy", "ledger", "approval", "infospace", "invoke", "surface"],
+  actor: ["core", "catalog", "policy", "ledger", "approval", "distribution", "infospace", "invoke", "surface"],
+  a2a: ["core"],
   // The same pipeline again, with recorded results.
   replay: ["core", "catalog", "policy", "ledger", "approval", "routing", "distribution", "invoke", "surface"],
   evals: ["core", "ledger", "surface", "replay"],
@@ -69,6 +73,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "invoke",
     "surface",
     "actor",
+    "a2a",
     "replay",
     "store",
     // The scan of texts that mislead models, for skills.
@@ -115,7 +120,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "mcp/provider",
   ],
   // Entry points: they parse, call and encode.
-  http: ["app", "workspace", "core", "config", "files", "approval", "actor"],
+  http: ["app", "workspace", "core", "config", "files", "approval", "actor", "a2a"],
   "mcp/gateway": [
     "app",
     "workspace",

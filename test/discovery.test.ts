@@ -362,6 +362,21 @@ describe("search by meaning", () => {
     expect(ready.list()).not.toHaveProperty("hint");
   });
 
+  test("by a local model whose package is missing is hinted at in list_actions, and the status has the command", async () => {
+    const cwd = await createTestFolder({
+      "quartermaster.yaml": "search: { embedder: { class: local-mini, model_path: . } }",
+    });
+
+    const listed = JSON.parse((await command(cwd, ["list", "--json"])).out);
+    const status = await command(cwd, ["embeddings", "status"]);
+    const found = JSON.parse((await command(cwd, ["search", "read a file", "--json"])).out);
+
+    expect(listed.hint).toContain("Search goes by words only");
+    expect(status.out + status.err).toContain("npm i @huggingface/transformers");
+    expect(found).toMatchObject({ search_type: "fts" });
+    expect(found.items[0]).toMatchObject({ qualified_name: "file__read" });
+  });
+
   test("embeds a new action when the catalog changes, and records it", async () => {
     const embedder = wordEmbedder();
     const qm = await counter({ search: { embedder } });

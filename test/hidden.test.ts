@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
+import { surfaceKinds } from "../src/core/surface-choice.ts";
 import {
   actionName,
   createQuartermaster,
@@ -152,6 +153,7 @@ const places: Record<string, (qm: Quartermaster) => unknown> = {
   "deferred: called": (qm) =>
     each(guesses, async (name) => (await qm.surface({}, "deferred")).call(name, { path: "x" })),
   "names and categories": (qm) => [qm.names(), qm.categories()],
+  prompt: (qm) => each(surfaceKinds, (kind) => qm.prompt({}, { kind })),
 };
 
 const open: Quartermaster[] = [];

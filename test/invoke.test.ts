@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import {
   actionName,
+  type Caller,
   createQuartermaster,
   defineAction,
   defineResource,
@@ -622,7 +623,8 @@ describe("a storage failure", () => {
     const breakTable = async (table: string) => {
       const { DatabaseSync } = await import("@photostructure/sqlite");
       const db = new DatabaseSync(store);
-      db.exec(`alter table ${table} rename to ${table}_gone`);
+      // The system may have a transaction open: it cleans up after its start.
+      await vi.waitFor(() => db.exec(`alter table ${table} rename to ${table}_gone`), { timeout: 10_000, interval: 5 });
       db.close();
     };
     return { qm, problems, breakTable };
@@ -859,6 +861,18 @@ describe("views", () => {
     expect(qm.names({ tenant: "acme" })).toHaveLength(0);
   });
 
+  test("differ by user and session under a visibility policy", async () => {
+    const isOn = ({ user, session }: Caller) => user?.tier === "beta" || session === "trial";
+    const qm = await createQm({
+      policy: { visibility: { visibleTools: (actions, caller) => (isOn(caller) ? actions : []) } },
+    });
+    qm.register(add);
+
+    expect(qm.names({ user: { id: "u", tier: "beta" } })).toHaveLength(1);
+    expect(qm.names({ session: "trial" })).toHaveLength(1);
+    expect(qm.names({ user: { id: "u", tier: "free" }, session: "s" })).toHaveLength(0);
+  });
+
   test("follow a gate as it opens and closes", async () => {
     let shut: string | undefined = "no sandbox";
     const qm = await createQm({ policy: { gates: [{ name: "sandbox", guards: "tool__*", shut: () => shut }] } });
@@ -950,6 +964,11 @@ describe("invalid options are rejected", () => {
     ],
     ["a misspelt budget", { policy: { budgets: { sesion: { calls: 1 } } } }, /did you mean session\?/],
     ["a misspelt limit", { policy: { budgets: { session: { call: 5 } } } }, /did you mean calls\?/],
+    [
+      "an actor with an unknown model",
+      { policy: { actors: [{ name: "a", tools: [], model: "fsat" }] }, models: { fast: { name: "x", generate() {} } } },
+      /actors: a\.model: no model is called "fsat"; did you mean fast\?/,
+    ],
     ["an unknown effect", { policy: { rules: [{ rule: "true", effect: "block" }] } }, /rules\.0\.effect/],
     ["actors as a mapping", { policy: { actors: { default: { tools: [] } } } }, /actors: .*array/],
     ["an invalid provider", { providers: [{}] }, /providers\.0\.category/],
@@ -997,17 +1016,18 @@ describe("invalid options are rejected", () => {
 test("warns about policy patterns that match no action", async () => {
   const qm = await createQm({
     policy: {
-      tools: { denied: ["tool__ad", "file__*"], allowed: ["*", "ad"] },
-      actors: [{ name: "default", tools: ["tol__*", "*"] }],
+      tools: { denied: ["tool__ad", "file__*"], allowed: ["*", "ad", "tag:sum"] },
+      actors: [{ name: "default", tools: ["tol__*", "*", "tag:sun"] }],
     },
   });
-  qm.register(add);
+  qm.register({ ...add, tags: ["sum"] });
 
   expect(qm.policyWarnings()).toEqual([
     'policy.denied lists "tool__ad", which no action fits; did you mean tool__add?',
     'policy.denied lists "file__*", which no action fits',
     'policy.allowed lists "ad", which no action fits; did you mean add?',
     'actor default lists "tol__*", which no action fits',
+    'actor default lists "tag:sun", which no action fits; did you mean tag:sum?',
   ]);
 });
 

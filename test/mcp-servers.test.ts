@@ -448,6 +448,21 @@ test("servers installed concurrently are all saved", async () => {
   expect((await open(folder)).servers.list().map(({ state }) => state)).toEqual(["known", "known", "known"]);
 });
 
+test("the category mcp has verbs to find, install, use and remove servers", async () => {
+  const { quartermaster } = await open(await createTestFolder());
+
+  expect(quartermaster.names().filter((name) => name.startsWith("mcp__"))).toEqual([
+    "mcp__call_tool",
+    "mcp__drop_server",
+    "mcp__install_local",
+    "mcp__install_package",
+    "mcp__install_registry",
+    "mcp__list_servers",
+    "mcp__list_tools",
+    "mcp__search_registry",
+  ]);
+});
+
 test("mcp.install: false leaves only the verbs that use servers", async () => {
   const folder = await learnedFolder();
   await configure(folder, { mcp: { install: false } });

@@ -11,7 +11,7 @@ import {
   type Quartermaster,
   type QuartermasterOptions,
 } from "../src/index.ts";
-import { type ScriptedAnswer, startModelServer } from "../src/model/testing.ts";
+import { type ScriptedAnswer, startScriptedServer } from "../src/model/testing.ts";
 
 afterEach(cleanUp);
 
@@ -243,6 +243,34 @@ describe("a budget", () => {
     ]);
   });
 
+  test("of an actor counts only what that actor uses, besides the policy's", async () => {
+    const model = createScriptedModel();
+    const actors = [
+      { name: "default", tools: ["*"] },
+      { name: "planner", tools: ["*"], budgets: { session: { tokens: 150 }, tenant: { calls: 3 } } },
+    ];
+    const policy = { actors, budgets: { session: { tokens: 350 } } };
+    const qm = await openWithModel({ models: { default: model }, policy });
+    const ask = (actor: string) => qm.invoke("tool__ask", { texts: ["a", "b"] }, { caller: { ...caller, actor } });
+
+    expect(await ask("planner")).toMatchObject({ status: "done" });
+    expect(await ask("planner")).toMatchObject({
+      error: {
+        code: "budget_exceeded",
+        error: "The budget of 150 tokens of language models for this session of actor planner is used up.",
+      },
+    });
+    expect(await ask("default")).toMatchObject({ status: "done" });
+    expect(await ask("default")).toMatchObject({ error: { error: expect.stringContaining("350 tokens") } });
+    expect(await ask("planner")).toMatchObject({ error: { error: expect.stringContaining("350 tokens") } });
+    expect(await ask("planner")).toMatchObject({
+      error: { error: "The budget of 3 calls for this tenant of actor planner is used up." },
+    });
+    await qm.ledger.flush();
+    const rules = (await qm.ledger.read({ type: "call.decided" })).map(({ data }) => (data as { rule?: string }).rule);
+    expect(rules.at(-1)).toBe("actors.planner.budgets.tenant.calls: 3");
+  });
+
   test("for costs refuses a model without a price", async () => {
     const model = createScriptedModel();
     const qm = await openWithModel({ models: { default: model }, policy: { budgets: { session: { cost: 1.5 } } } });
@@ -307,7 +335,7 @@ describe("a configured model", () => {
   const KEY = "blue-river-stone";
 
   async function configure(script: readonly ScriptedAnswer[], more = "") {
-    const server = await startModelServer(...script);
+    const server = await startScriptedServer(...script);
     onTestFinished(server.close);
     const model = `{ provider: openai-compatible, model: small, base_url: "${server.url}", api_key: "\${env:MODEL_KEY}" }`;
     const cwd = await createTestFolder({ "quartermaster.yaml": `models:\n  default: ${model}\n${more}` });
@@ -382,7 +410,18 @@ describe("a configured model", () => {
     const { err } = await command(cwd, ["list"]);
     const { out } = await command(cwd, ["doctor"]);
 
-    expect(err).toContain("rename models.fast to models.default");
-    expect(out.split("rename models.fast to models.default")).toHaveLength(2);
+    expect(err).toContain("models.fast is not used: rename it to models.default");
+    expect(out.split("models.fast is not used")).toHaveLength(2);
+  });
+
+  test("under another name is not reported if an actor names it", async () => {
+    const cwd = await createTestFolder({
+      "quartermaster.yaml": `
+models: { fast: { provider: openai-compatible, model: m, base_url: "http://127.0.0.1:9/v1" } }
+actors: { planner: { tools: ["*"], model: fast } }
+`,
+    });
+
+    expect((await command(cwd, ["list"])).err).toBe("");
   });
 });

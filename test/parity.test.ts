@@ -192,6 +192,30 @@ describe("the choice of categories", () => {
     });
   });
 
+  test.each([
+    ["mcp.server", "mcp"],
+    ["mcp.tool", "mcp"],
+    ["multi_agent", "agent.peer"],
+    ["reyn_source", "qm_source"],
+    ["workflow", "skill"],
+  ])("has a new name for %s", async (former, category) => {
+    const surface = await (await open([category])).surface();
+
+    for (const [tool, args] of [
+      ["list_actions", {}],
+      ["search_actions", { query: "x" }],
+    ] as const)
+      expect(await surface.call(tool, { ...args, category: [former] })).toMatchObject({
+        ok: false,
+        data: {
+          code: "unknown_category",
+          renamed: { [former]: category },
+          hint: `${former} is now ${category}; use that name.`,
+        },
+      });
+    expect(await surface.call("list_actions", { category: [category] })).toMatchObject({ data: { total: 1 } });
+  });
+
   test.each([1, 8, 14, 15, 40])("with %s categories leaves the wrappers within 400 tokens", async (amount) => {
     const words = ["mail", "calendar", "memory_operation", "agent.peer", "rag_corpus", "crm", "web", "exec"];
     const names = Array.from(
@@ -271,6 +295,7 @@ describe("the universal surface", async () => {
     ["a bare category", { category: "tool" }, { total: 1 }],
     ["an empty category list", { category: [] }, { total: 10 }],
     ["a filter", { filter: "MEET" }, { total: 1 }],
+    ["a filter for the summary", { filter: "list TASKS" }, { total: 1 }],
     ["a filter that finds nothing", { filter: "zzz" }, { total: 0, items: [], hint: expect.stringContaining("zzz") }],
     ["an offset past the end", { offset: 99 }, { total: 10, items: [], hint: expect.stringContaining("only 10") }],
     ["a limit above the page maximum", { limit: 5000 }, { total: 10 }],
@@ -327,6 +352,14 @@ describe("the universal surface", async () => {
       hint: expect.stringContaining("list_actions"),
     });
     expect(await call("describe_action", {})).toMatchObject({ code: "invalid_arguments" });
+  });
+
+  test("invoke_action answers an unknown name like describe_action", async () => {
+    const asked = { action_name: "file__raed", args: { path: "hello" } };
+    const invoked = await call("invoke_action", asked);
+
+    expect(invoked).toMatchObject({ code: "unknown_action", suggestions: ["file__read"] });
+    expect(invoked).toEqual({ status: "failed", ...(await call("describe_action", asked)) });
   });
 
   test("invoke_action returns the target's result, and an action can be called as a tool", async () => {

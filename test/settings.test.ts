@@ -46,7 +46,7 @@ const cases: Record<string, readonly [yaml: string, look: (qm: Quartermaster) =>
       "surface: { hot_list_seed: [file__read] }",
     ],
     "surface.hot_list_seed": [
-      "surface: { hot_list_n: 1, hot_list_seed: [file__read] }",
+      "surface: { hot_list_n: 1, hot_list_seed: [file__grep] }",
       tools,
       "surface: { hot_list_n: 1 }",
     ],
@@ -68,6 +68,13 @@ const cases: Record<string, readonly [yaml: string, look: (qm: Quartermaster) =>
       },
       "surface: { kind: deferred }",
     ],
+    "action_retrieval.universal_wrappers_enabled": ["action_retrieval: { universal_wrappers_enabled: false }", tools],
+    "action_retrieval.hot_list_n": ["action_retrieval: { hot_list_n: 1 }", tools],
+    "action_retrieval.embedding_class": [
+      "action_retrieval: { embedding_class: local-mini }\nsearch: { embedder: { model_path: model } }",
+      async (qm) => qm.embeddings.status().reason,
+    ],
+    router_model: ["router_model: light", (qm) => qm.prompt()],
     "search.enabled": [inSearch("{ enabled: false }"), tools],
     "search.max_results": [inSearch("{ max_results: 2 }"), find],
     "search.preferred_namespaces": [
@@ -193,11 +200,11 @@ test("the ledger never contains an embedder's key", async () => {
   expect(JSON.stringify(events)).not.toContain("the-key-itself");
 });
 
-test("covers every key of search and surface", () => {
-  const elsewhere = /^search\.(embedder|index)|groups\[\]|^(search|surface)(\.hints|\.directory)?$/;
+test("covers every key of search, surface, action_retrieval and router_model", () => {
+  const elsewhere = /^search\.(embedder|index)|groups\[\]|^(search|surface|action_retrieval)(\.hints|\.directory)?$/;
   const keys = listConfigKeys()
     .map(({ path }) => path)
-    .filter((path) => /^(search|surface)/.test(path) && !elsewhere.test(path));
+    .filter((path) => /^(search|surface|action_retrieval|router_model)/.test(path) && !elsewhere.test(path));
 
   expect(Object.keys(cases).sort()).toEqual(keys.sort());
 });

@@ -365,7 +365,7 @@ describe("a turn", () => {
     expect(paid).toEqual([]);
   });
 
-  test("can be suspended again with the same token and delivers each result once", async () => {
+  test("can be suspended again with a new token and delivers each result once", async () => {
     const { qm, paid } = await world();
     const turn = await qm.turns.begin(caller);
     turn.noted("first", await qm.invoke("tool__pay", { sum: 1 }, { caller: turn.caller }));
@@ -378,7 +378,8 @@ describe("a turn", () => {
     await answerAll(qm);
     const resumed = await qm.turns.resume(suspended.resumeToken);
 
-    expect(suspended.resumeToken).toBe(resumeToken);
+    expect(suspended.resumeToken).not.toBe(resumeToken);
+    await expect(qm.turns.resume(resumeToken)).rejects.toMatchObject({ code: "not_found" });
     expect(expectRunning(resumed).memo).toEqual({ told: ["first"] });
     expect(endings(resumed)).toEqual([["second", "done"]]);
     expect(paid).toEqual([1, 3]);

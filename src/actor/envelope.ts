@@ -57,13 +57,17 @@ export type ActorEvent =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "part"; readonly part: AnswerPart }
   | { readonly type: "call-started"; readonly id: string; readonly tool: string; readonly args: unknown }
-  | {
-      readonly type: "call-ended";
-      readonly id: string;
-      readonly tool: string;
-      readonly ok: boolean;
-      readonly text: string;
-    };
+  | CallEndedEvent;
+
+export interface CallEndedEvent {
+  readonly type: "call-ended";
+  readonly id: string;
+  readonly tool: string;
+  readonly ok: boolean;
+  readonly text: string;
+  /** Why it failed, or what it waits for. Absent: it is done. */
+  readonly problem?: { readonly status: "failed" | "refused" | "waiting"; readonly reason: string };
+}
 
 export interface CallActorOptions {
   /** The user, tenant and session. The actor's own name replaces `actor`. Without a session, a new one begins. */

@@ -12,7 +12,7 @@ export function createDisabledInfospace(load: () => Promise<InfospaceService>): 
   };
   return {
     providers: [],
-    live: { find: () => undefined, list: async () => [] },
+    live: { find: () => undefined, list: async () => [], categories: () => [] },
     handles: { fill: async (_caller, args) => ({ args, from: [] }) },
     keeper: {
       store: async () => undefined,

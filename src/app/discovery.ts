@@ -1,15 +1,10 @@
-import { createLoadingResolver } from "../activation/activation.ts";
-import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import { settlesWithin } from "../core/async.ts";
-import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { INFOSPACE } from "../infospace/resource-access.ts";
-import { type Directory, renderDirectory, renderHints } from "../search/directory.ts";
 import type { ChosenEmbedder } from "../search/embedders/embedder.ts";
 import type { Hit, Searchable } from "../search/hits.ts";
 import { type CatalogSearchRequest, type CatalogSearchResult, createCatalogSearch } from "../search/search.ts";
@@ -190,42 +185,4 @@ async function resolveEmbedder(choice: SearchOptions["embedder"]): Promise<Chose
   if (choice === undefined || choice === null) return undefined;
   if ("embed" in choice) return { embedder: choice };
   return (await import("../search/embedders/create-embedder.ts")).createEmbedder(choice);
-}
-
-export function createPromptAids(parts: {
-  readonly settings: SearchOptions;
-  viewOf(caller: Caller): View;
-  readonly discovery: Pick<Discovery, "find" | "isOn">;
-  surfaceOf(caller: Caller): SurfaceChoice;
-  record(caller: Caller, event: UnstampedEvent): void;
-}) {
-  const { viewOf, discovery, surfaceOf, record } = parts;
-  const { hints, directory } = parts.settings;
-  const aids = {
-    async hints(query: string, caller: Caller): Promise<string> {
-      const surface = surfaceOf(caller);
-      const loadingOf = createLoadingResolver(surface);
-      const isFiltered = surface.kind === "deferred" && !hints.includeAlwaysLoaded;
-      const accepts = isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined;
-      const request = { query, limit: hints.topK, type: hints.searchType, accepts };
-      const found = await discovery.find(() => viewOf(caller), omitUndefined(request));
-      const { requested, effective } = found;
-      const data = { query, requested, effective, actions: found.hits.map(({ action }) => action.name) };
-      record(caller, { type: "hints.rendered", data });
-      return renderHints(query, found);
-    },
-    directory(caller: Caller): Directory {
-      const view = viewOf(caller);
-      const rendered = renderDirectory(view.actions(), directory, view.world);
-      record(caller, { type: "directory.rendered", data: { groups: [...rendered.groups], actions: rendered.actions } });
-      return rendered;
-    },
-    /** The enabled blocks, the one that changes less first. */
-    async blocks(query: string, caller: Caller): Promise<string> {
-      const listed = directory.enabled ? aids.directory(caller).text : "";
-      const hinted = hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "";
-      return [listed, hinted].filter((block) => block !== "").join("\n\n");
-    },
-  };
-  return aids;
 }

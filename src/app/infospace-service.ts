@@ -20,6 +20,7 @@ import { createQuota } from "../infospace/quota.ts";
 import {
   createOwnResource,
   INFOSPACE,
+  LOAD,
   listUsable,
   toProvenance,
   toResourceAction,
@@ -89,8 +90,9 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
   };
   const notes = createNotes({ ...basis, infospace, search, operators, mayUse: access, quota, toCaller, note });
   const keeper = createResultStore({ infospace, previewLimit, sees });
-  const canLoad = (caller: Caller): boolean =>
-    resourceKinds.every((kind) => access(createOwnResource(kind, caller), caller) === "allowed");
+  const canOpen = (kind: ResourceKind, caller: Caller): boolean =>
+    access(createOwnResource(kind, caller), caller) === "allowed";
+  const canLoad = (caller: Caller): boolean => resourceKinds.every((kind) => canOpen(kind, caller));
   async function sweep(): Promise<void> {
     try {
       await notes.expire();
@@ -135,6 +137,8 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
         }
         return all;
       },
+      categories: (caller) =>
+        [...resourceKinds].sort().flatMap((name) => (canOpen(name, caller) ? [{ name, target: LOAD }] : [])),
     },
     handles: createHandleResolver({ infospace, fillLimit: settings.fillLimit }),
     keeper: {
@@ -165,7 +169,7 @@ const resourceKinds = ["note", "collection"] as const;
 /** Reserves a category, so that no provider can list actions that look like handles. */
 const reserveCategory = (category: ResourceKind): Provider => ({
   category,
-  capability: `load a stored ${category}`,
+  capability: `Open a stored ${category === "note" ? "text or result" : "list of notes"}.`,
   list: () => [],
 });
 const isPrimitive = (action: string): boolean =>

@@ -1,6 +1,7 @@
 import { repeatEvery } from "../core/async.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import { SYSTEM_SESSION } from "../core/events.ts";
+import { isRecord } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { CallProcess, EventStore, StoredEvent } from "../ledger/event-store.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -28,7 +29,9 @@ export function createInterruptedCalls(parts: {
   async function reportOne(callId: string): Promise<void> {
     // Retention may have removed what was recorded of it.
     const [decided] = await ledger.read({ callId, type: "call.decided", limit: 1 });
-    const reason = "its process ended while it ran; it may have had its effect";
+    const [delegated] = await ledger.read({ callId, type: "delegation.started", limit: 1 });
+    const task = isRecord(delegated?.data) ? `; ask the peer about its task ${delegated.data.task}` : "";
+    const reason = `its process ended while it ran; it may have had its effect${task}`;
     const end = {
       callId,
       status: "failed",

@@ -2,14 +2,15 @@ import { type Approvals, isFinished } from "../approval/approval.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
-import { isRecord, omitUndefined } from "../core/json.ts";
-import { createFailedOutcome, formatResultValue, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
+import { createFailedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
+import type { CallFinder } from "../core/recover-call.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Notes } from "../infospace/notes.ts";
 import type { CallLineage } from "../infospace/provenance.ts";
+import { findCall } from "../ledger/find-call.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { createMethodRuns } from "../providers/skill/method/method-runs.ts";
-import type { FoundCall, MethodServices } from "../providers/skill/method/method-services.ts";
+import type { MethodServices } from "../providers/skill/method/method-services.ts";
 import { createMethodWorker, type MethodCallRequest } from "../providers/skill/method/method-worker.ts";
 import type { Store } from "../store/open-store.ts";
 import { systemProcess } from "./system-runtime.ts";
@@ -57,6 +58,21 @@ export function createMethodSystem(parts: {
     runs,
     newId: runtime.newId,
     record,
+    ...createCallFinder(ledger, approvals),
+    readNote: (handle, caller) => notes.read(handle, {}, caller),
+    holdSources: (runId) => lineage.hold(runId),
+    resumeSources: (runId) => lineage.resume(runId),
+    isOwnCall: worker.isOwnCall,
+  };
+  return { services, worker, methods: { list: runs.list, cancel: runs.cancel }, close: runs.close };
+}
+
+/** What the ledger and the approvals have of calls whose process ended. */
+export function createCallFinder(
+  ledger: Pick<Ledger, "read" | "flush">,
+  approvals: Pick<Approvals, "outcome">,
+): CallFinder {
+  return {
     findCall: (callId) => findCall(ledger, callId),
     async findApprovalOutcome(approvalId, caller) {
       try {
@@ -68,32 +84,5 @@ export function createMethodSystem(parts: {
         return createFailedOutcome(ending, thrown);
       }
     },
-    readNote: (handle, caller) => notes.read(handle, {}, caller),
-    holdSources: (runId) => lineage.hold(runId),
-    resumeSources: (runId) => lineage.resume(runId),
-    isOwnCall: worker.isOwnCall,
   };
-  return { services, worker, methods: { list: runs.list, cancel: runs.cancel }, close: runs.close };
-}
-
-/** Reads the ledger about a call whose process ended. Before an action with effects runs, its decision is written. */
-async function findCall(ledger: Pick<Ledger, "read" | "flush">, callId: string): Promise<FoundCall> {
-  await ledger.flush();
-  const events = await ledger.read({ callId });
-  const find = (type: string) => {
-    const data = events.findLast((event) => event.type === type)?.data;
-    return isRecord(data) ? data : undefined;
-  };
-  const approvalId = find("approval.requested")?.approvalId;
-  const decision = find("call.decided")?.decision;
-  const hasBegun = decision === "allow" || decision === "ask";
-  if (typeof approvalId === "string") return { hasBegun, approvalId };
-  const ended = find("call.ended");
-  // A call that was cancelled with its process, or whose process died, may have run.
-  if (ended === undefined || ended.code === "cancelled" || ended.code === "interrupted") return { hasBegun };
-  const { status, code, reason, kept: handle } = ended;
-  if (status !== "done") return { hasBegun, end: formatResultValue({ code, error: reason }) };
-  // The ledger's copy of a result may have fields that are hidden from models. A stored note has none.
-  const note = "it ran, but its process ended before the result was kept";
-  return { hasBegun, end: formatResultValue(omitUndefined({ status, note, handle })) };
 }

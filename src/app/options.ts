@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { CallActorOptions } from "../actor/envelope.ts";
 import type { AskPerson } from "../approval/approval.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
@@ -24,9 +25,10 @@ import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
+import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Duration, Runtime } from "../core/runtime.ts";
-import { type SurfaceChoice, searchTypes } from "../core/surface-choice.ts";
+import { type SurfaceChoice, searchTypes, surfaceKinds } from "../core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Destinations } from "../distribution/destination-config.ts";
 import { type AiSdkModel, toModel } from "../model/ai-sdk-model.ts";
@@ -51,6 +53,8 @@ export interface QuartermasterOptions {
   };
   /** Language models by name: our own `Model`, or one of the AI SDK as it is. Skills use `default`. */
   readonly models?: Readonly<Record<string, Model | AiSdkModel>>;
+  /** Other agents that speak A2A 1.0, by name. They are actions: `agent.peer__<name>`. */
+  readonly peers?: Readonly<Record<string, PeerOptions>>;
   readonly limits?: Options<z.input<typeof limitOptions>>;
   /** How many characters of a result a model is shown. */
   readonly valueLimit?: number;
@@ -86,6 +90,17 @@ export interface QuartermasterOptions {
   /** Called with faults of providers and failed writes to the ledger. The ledger records them too, if it can. */
   readonly onProblem?: (problem: string) => void;
   readonly runtime?: Runtime;
+}
+
+export interface PeerOptions {
+  /** The address of the agent, or of its card if it ends in `.json`. A function is called for each use. */
+  readonly url: string | (() => string);
+  /** Sent with each request, for example a token. */
+  readonly headers?: () => Readonly<Record<string, string>>;
+  /** What it is for. Models see it; they never see the text of its card. */
+  readonly description?: string;
+  /** How long a call waits for its answer. Default: five minutes. */
+  readonly timeoutMs?: number;
 }
 
 /** The caller as the host describes it. The actor defaults to `default`, the session to `local`. */
@@ -210,6 +225,17 @@ const quartermasterSchema = z.strictObject({
       z.custom<unknown>(isModel, "expected a Model with name and generate, or a language model of the AI SDK"),
     )
     .optional(),
+  peers: z
+    .record(
+      z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/),
+      z.strictObject({
+        url: z.union([z.string().min(1), callback]),
+        headers: callback.optional(),
+        description: text,
+        timeoutMs: z.number().min(1).optional(),
+      }),
+    )
+    .optional(),
   // The runner takes any time; the file refuses times that are most likely mistakes.
   limits: limitOptions.extend({ timeoutMs: z.number().min(1).default(60_000) }).prefault({}),
   valueLimit,
@@ -238,6 +264,11 @@ export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
   const { limits, valueLimit, search, infospace } = checkOptions(quartermasterSchema, "options", options);
   const ownEmbedder = options.search?.embedder === undefined ? {} : { embedder: options.search.embedder };
   const models = new Map(Object.entries(options.models ?? {}).map(([name, model]) => [name, toModel(name, model)]));
+  for (const { name, model } of options.policy?.actors ?? []) {
+    if (model === undefined || models.has(model)) continue;
+    const message = `no model is called ${quoteName(model)}${didYouMean(model, models.keys())}`;
+    throw new QmError("invalid_config", `options.policy.actors: ${name}.model: ${message}`);
+  }
   return { ...options, models, limits, valueLimit, search: { ...search, ...ownEmbedder }, infospace };
 }
 
@@ -271,11 +302,29 @@ export const invokeSchema = z.strictObject({
   keep: z.boolean().optional(),
 });
 
+const callActorSchema = z.strictObject({
+  caller: callerSchema.optional(),
+  signal: invokeSchema.shape.signal,
+  onEvent: callback.optional(),
+});
+
+/** Throws `invalid_config`. The objects of the host stay the same objects. */
+export function checkActorOptions(options: CallActorOptions): CallActorOptions {
+  checkOptions(callActorSchema, "options", options);
+  return options;
+}
+
 const word = z.string().optional();
 const amount = z.number().optional();
 export const listSchema = z.strictObject({ category: texts.optional(), filter: word, offset: amount, limit: amount });
 
 export const querySchema = z.string();
+export const promptSchema = z.strictObject({
+  query: word,
+  kind: z.enum(surfaceKinds).optional(),
+  tokens: z.boolean().optional(),
+  dynamic: z.boolean().optional(),
+});
 export const replaySchema = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });
 
 export const searchQuerySchema = z.strictObject({

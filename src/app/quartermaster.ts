@@ -1,3 +1,7 @@
+import type { PeerTasks } from "../a2a/task-service.ts";
+import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
+import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
+import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
 import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -30,6 +34,7 @@ import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
 import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
+import type { SystemPrompt } from "../surface/system-prompt.ts";
 import {
   type ActionDescription,
   type ActionList,
@@ -48,11 +53,13 @@ import type { Embeddings } from "./discovery.ts";
 import {
   type CallerOptions,
   callerSchema,
+  checkActorOptions,
   checkOptions,
   type InvokeOptions,
   invokeSchema,
   listSchema,
   policyOptionsSchema,
+  promptSchema,
   type QuartermasterOptions,
   querySchema,
   replaySchema,
@@ -60,6 +67,8 @@ import {
   searchQuerySchema,
   surfaceOptionsSchema,
 } from "./options.ts";
+import type { Peers } from "./peer-system.ts";
+import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
 
@@ -78,6 +87,12 @@ export interface InventoryItem extends Pick<Action, "name" | "category" | "effec
 export interface UsableSkill
   extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
     Pick<Action, "world"> {}
+
+/** An action that other agents may call. */
+export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
+  /** The arguments on one line: `(path: string, limit?: integer)`. */
+  readonly signature: string;
+}
 
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
@@ -100,6 +115,8 @@ export interface Quartermaster {
   directory(caller?: CallerOptions): Directory;
   /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
+  /** The system prompt for a caller's model: how to use its tools, then what changes from turn to turn. */
+  prompt(caller?: CallerOptions, options?: PromptOptions): Promise<SystemPrompt>;
   readonly embeddings: Embeddings;
   /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
@@ -109,11 +126,26 @@ export interface Quartermaster {
   categories(caller?: CallerOptions): readonly string[];
   /** The actions with files that the caller may read now without approval, for MCP's skills. Sorted by name. */
   skills(caller?: CallerOptions): readonly UsableSkill[];
+  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
+  exposedActions(caller?: CallerOptions): readonly ExposedAction[];
+  /** Tasks that other agents gave us, for an endpoint that serves them. */
+  openPeerTasks(): Promise<PeerTasks>;
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
+  /**
+   * Sends a message to an actor and answers how its turn ended. Rejects with `unknown_actor`, `invalid_config` and
+   * `no_model` if the actor cannot be called, and with `conflict` while another turn of the session is open.
+   */
+  callActor(name: string, message: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
+  resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
+  readonly sessions: Sessions;
+  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
+  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
+  readonly peers: Peers;
   /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
   /** Decides recorded calls again under the present policy, with the recorded results. Runs nothing. */
@@ -168,8 +200,8 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
 }
 
 function exposeParts(parts: Parts): Quartermaster {
-  const { registry, backend, catalog, views, discovery, promptAids, ledger, router, record } = parts;
-  const { prune: _prune, close: _close, ...turns } = parts.turns;
+  const { registry, backend, catalog, views, discovery, prompts, ledger, router, record } = parts;
+  const { turns, actors } = parts;
   const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
 
   /** A caller whose actor can be used. Throws `unknown_actor` and `invalid_config`. */
@@ -213,12 +245,16 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     async hints(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.hints(query, requireCaller(caller));
+      return prompts.hints(query, requireCaller(caller));
     },
-    directory: (caller) => promptAids.directory(requireCaller(caller)),
+    directory: (caller) => prompts.directory(requireCaller(caller)),
     async promptAids(query, caller) {
       checkOptions(querySchema, "query", query);
-      return promptAids.blocks(query, requireCaller(caller));
+      return prompts.blocks(query, requireCaller(caller));
+    },
+    async prompt(caller, options = {}) {
+      checkOptions(promptSchema, "options", options);
+      return prompts.prompt(requireCaller(caller), options);
     },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(getView(caller), name),
@@ -248,6 +284,22 @@ function exposeParts(parts: Parts): Quartermaster {
           return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
         });
     },
+    exposedActions: (caller) =>
+      getView(caller)
+        .actions()
+        .filter(({ peerExposed }) => peerExposed)
+        .map((action) => {
+          const { name, description, tags, examples, localActor } = action;
+          return {
+            name,
+            description,
+            tags,
+            examples,
+            signature: formatSignature(action),
+            ...omitUndefined({ localActor }),
+          };
+        }),
+    openPeerTasks: parts.peers.openTasks,
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);
@@ -290,6 +342,14 @@ function exposeParts(parts: Parts): Quartermaster {
       if (problems.length > 0) throw new QmError("invalid_config", problems.join("; "), { hint });
       parts.usePolicy(policy);
     },
+    async callActor(name, message, options = {}) {
+      const { caller: given, signal, onEvent } = checkActorOptions(options);
+      const caller = parseCaller({ session: parts.runtime.newId(), ...given, actor: name });
+      return actors.callActor(caller, message, omitUndefined({ signal, onEvent }));
+    },
+    resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
+    sessions: actors.sessions,
+    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),
@@ -301,8 +361,10 @@ function exposeParts(parts: Parts): Quartermaster {
       },
     },
     methods: parts.methods,
+    peers: parts.peers.views,
     turns: {
-      ...turns,
+      get: turns.get,
+      list: turns.list,
       begin: async (caller, memo) => turns.begin(requireCaller(caller), memo),
       async resume(token, { caller, ...options } = {}) {
         return turns.resume(token, { ...options, ...(caller && { caller: requireCaller(caller) }) });

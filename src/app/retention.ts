@@ -18,7 +18,7 @@ const LOCK = "ledger retention";
 export function createRetention(parts: {
   readonly settings: QuartermasterOptions["ledger"];
   readonly ledger: Pick<Ledger, "flush">;
-  readonly store: Pick<Store, "events" | "locks" | "usage" | "activation">;
+  readonly store: Pick<Store, "events" | "locks" | "usage" | "activation" | "sessions">;
   readonly runtime: Runtime;
   readonly onProblem: (problem: string) => void;
 }) {
@@ -43,6 +43,7 @@ export function createRetention(parts: {
     const unused = new Date(now.getTime() - UNUSED_KEPT_MS);
     await store.usage.prune(unused);
     await store.activation.prune(unused);
+    await store.sessions.prune(unused);
     const keptMs = settings.keep === undefined ? undefined : parseDuration(settings.keep);
     if (keptMs === undefined) return;
     const archive = settings.archive && join(settings.archive, `ledger-${now.toISOString().slice(0, 7)}.jsonl`);

@@ -47,7 +47,7 @@ export function createSurfaceBackend(
   return {
     getView: pipeline.getView,
     live,
-    invoke: (request, signal) => run({ ...request, id: pipeline.runtime.newId() }, signal),
+    invoke: (request, signal) => run({ ...request, id: request.id ?? pipeline.runtime.newId() }, signal),
     resume: run,
     canSearch: discovery.isOn,
     searchHint: discovery.waitForHint,

@@ -32,14 +32,17 @@ import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { createSafeTracer } from "../telemetry/safe-tracer.ts";
+import { createActorSystem } from "./actor-system.ts";
 import { createApprovalSystem } from "./approval-system.ts";
 import { createViews, requireActor } from "./caller-access.ts";
 import { createDisabledInfospace } from "./disabled-infospace.ts";
-import { createPromptAids, openDiscovery } from "./discovery.ts";
+import { openDiscovery } from "./discovery.ts";
 import type { InfospaceServiceOptions } from "./infospace-service.ts";
 import { createInterruptedCalls } from "./interrupted-calls.ts";
 import { createMethodSystem } from "./method-system.ts";
 import type { ResolvedOptions } from "./options.ts";
+import { createPeerSystem } from "./peer-system.ts";
+import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
@@ -82,7 +85,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
-    prune: (before) => Promise.all([turns.prune(before), store.methodRuns.prune(before)]),
+    prune: (before) => Promise.all([turns, store.methodRuns, store.peerTasks].map((each) => each.prune(before))),
     resume(permit) {
       const { callId, action, args, caller, via, method } = permit.approval;
       const call = { id: callId, name: action, args, caller, via, permit, method };
@@ -124,9 +127,26 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     call: (request) => backend.resume(request),
   });
   const skills = await openSkills();
+  const peers = createPeerSystem({
+    ...base,
+    peers: options.peers ?? {},
+    models: options.models,
+    hopsLimit: options.limits.hops,
+    policy: () => policy,
+    record: (caller, event) => ledger.flush(record(caller, event)),
+    runTurn: (delegation) => actors.runDelegatedTurn(delegation),
+    store,
+    approvals,
+    findAction: (name) => catalog.snapshot().get(name),
+    ledger,
+    invoke: (call, signal) => backend.invoke(call, signal),
+  });
   const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
+  // A host's own provider of the category replaces ours.
+  const given = options.providers ?? [];
+  const isReplaced = given.some(({ category }) => category === peers.provider.category);
   const catalog = createCatalog({
-    providers: [...ours, ...(options.providers ?? [])],
+    providers: [...ours, ...(isReplaced ? [] : [peers.provider]), ...given],
     onChange(change) {
       // The first listing of each provider is not a change.
       if (!isStarted) return;
@@ -169,11 +189,12 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   const running = { ...shared, getView, runner, distributor, redact, onProblem, getHintWords };
   const pipeline: InvokePipeline = {
     ...running,
+    hopsLimit: options.limits.hops,
     get policy() {
       return policy;
     },
     record: createCallRecorder(ledger, runtime, () => policy.version),
-    meter: createBudgetMeter(store.usage, () => policy.budgets),
+    meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
     live: infospace.live,
     learn: catalog.learn,
@@ -186,14 +207,38 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
-  const promptAids = createPromptAids({
+  const prompts = createPrompts({
     settings: options.search,
-    viewOf: getView,
+    backend,
     discovery,
-    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
+    uses,
+    now: runtime.now,
+    actorOf(caller) {
+      const actor = requireActor(policy, caller.actor);
+      return { surface: getSurfaceChoice(actor), settings: actor.settings };
+    },
     record,
   });
-
+  const actors = createActorSystem({
+    ...base,
+    store,
+    ledger,
+    approvals,
+    turns,
+    anchors,
+    infospace,
+    backend,
+    meter: pipeline.meter,
+    models: options.models,
+    hopsLimit: options.limits.hops,
+    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    openSurface: (backend, caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+  });
   async function openSkills(): Promise<readonly Provider[]> {
     const { roots = [] } = options.skills ?? {};
     if (roots.length === 0) return [];
@@ -272,13 +317,14 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     registry,
     approvals,
     methods: methodSystem.methods,
+    peers,
     discovery,
-    promptAids,
+    prompts,
     catalog,
     views,
     retention,
   };
-  const sessions = { lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
+  const sessions = { actors, lists, uses, turns, backend, getSurfaceChoice, notes: infospace.notes };
   return {
     ...services,
     ...sessions,
@@ -289,6 +335,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       policy = next;
       policyVersions.add(policy.version);
       approvalActions.changed();
+      peers.provider.changed();
       recordFiltered();
       notifyListeners();
     },
@@ -301,7 +348,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       runner.close();
       gatekeeper.close();
       const workers = [worker.close, methodSystem.worker.close, retention.close, interrupted.close];
-      await closeAll([...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
+      await closeAll([actors.close, ...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
       const inUse = [infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },

@@ -26,7 +26,7 @@ export function createApprovalProvider(options: {
   let listed = false;
   return {
     category: APPROVAL,
-    capability: "follow calls of yours that wait for a person to agree",
+    capability: "Follow your calls that wait for a person's approval.",
     list() {
       listed = isNeeded();
       return listed ? actions : [];

@@ -63,6 +63,7 @@ describe("a turn", () => {
       state: "suspended",
       turnId: "t",
       resumeToken: turn.resumeToken,
+      expiresAt: "2027-01-02T00:00:00.000Z",
       parts: [part("__proto__", "a"), part("two", "b", { preview: "rm -rf" }), part("three", "a")],
     });
     expect(events).toEqual([[turn.caller, { type: "turn.suspended", data: { turnId: "t", approvals: ["a", "b"] } }]]);
@@ -349,13 +350,67 @@ describe("resuming", () => {
     await expect(turn.suspend(null)).rejects.toMatchObject({ code: "conflict" });
     turn.noted("next", createWaitingResult("e"));
     const again = await turn.suspend("second");
-    expect([again.resumeToken, again.parts.length]).toEqual([token, 1]);
+    expect(again.parts).toHaveLength(1);
 
     outcomes.set("e", createDoneResult("e", 5));
-    const { memo, results } = running(await otherProcess().resume(token));
+    const { memo, results } = running(await otherProcess().resume(again.resumeToken));
 
     expect(memo).toBe("second");
     expect(results).toEqual([{ ref: "next", outcome: createDoneResult("e", 5) }]);
+  });
+
+  test("takes each token once, until the turn is suspended again", async () => {
+    const { turns, token, outcomes, otherProcess } = at;
+    settleAll();
+    const { turn } = running(await turns.resume(token));
+    await expect(otherProcess().resume(token)).rejects.toMatchObject({ code: "conflict" });
+    turn.noted("next", createWaitingResult("e"));
+    const { resumeToken } = await turn.suspend("second");
+    outcomes.set("e", createDoneResult("e", 5));
+
+    for (const used of [token, token])
+      await expect(turns.resume(used)).rejects.toMatchObject({
+        code: "not_found",
+        hint: expect.stringContaining("used once"),
+      });
+
+    expect(running(await turns.resume(resumeToken)).memo).toBe("second");
+  });
+
+  test("is possible until a day after the last approval has expired", async () => {
+    const { turns, token, clock, row } = at;
+    settleAll();
+    const { expires_at: expiresAt } = await row();
+    clock.ms = Date.parse(String(expiresAt));
+
+    await expect(turns.resume(token)).rejects.toMatchObject({
+      code: "conflict",
+      message: expect.stringContaining("2027-01-02"),
+    });
+
+    expect(await row()).toMatchObject({ state: "suspended", version: 2 });
+    clock.ms -= 1;
+    running(await turns.resume(token));
+  });
+
+  test("by its id makes the token invalid", async () => {
+    const { turns, token, outcomes, dead, otherProcess } = at;
+    expect(await turns.resumeById("t")).toMatchObject({ state: "suspended" });
+    settleAll();
+    const { turn, memo, results } = running(await turns.resumeById("t"));
+    expect([memo, results.length]).toEqual([{ kept: true }, 4]);
+    await expect(otherProcess().resumeById("t")).rejects.toMatchObject({ code: "conflict" });
+
+    await expect(turns.resume(token)).rejects.toMatchObject({ code: "not_found" });
+
+    turn.noted("next", createWaitingResult("e"));
+    await turn.save("waits");
+    dead.add(1);
+    const next = otherProcess();
+    expect(await next.resumeById("t")).toMatchObject({ state: "suspended", waiting: [{ ref: "next" }] });
+    outcomes.delete("e");
+    expect(running(await next.resumeById("t", { isForced: true }))).toMatchObject({ memo: "waits", results: [] });
+    await expect(next.resumeById("nobody's")).rejects.toMatchObject({ code: "not_found" });
   });
 
   test("works again after its process died, with the same results", async () => {
@@ -475,7 +530,12 @@ test("operators see turns without memos and tokens", async () => {
   const call = { ref: "one", callId: toTestCallId("a"), approvalId: "a", action: "file__write" };
   const suspended = {
     ...{ id: "w", state: "suspended", actor: "main", session: "s", tenant: "acme", user: "u", person: "p" },
-    ...{ startedAt, changedAt: startedAt, calls: [{ ...call, expiresAt: "2027-01-01T00:00:00.000Z" }] },
+    ...{
+      expiresAt: "2027-01-02T00:00:00.000Z",
+      startedAt,
+      changedAt: startedAt,
+      calls: [{ ...call, expiresAt: "2027-01-01T00:00:00.000Z" }],
+    },
   };
   expect(list.map(({ id, state }) => [id, state])).toEqual([
     ["e", "cancelled"],

@@ -1,4 +1,5 @@
 import { type Caller, type FlatCaller, flattenCaller } from "../core/caller.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 
 export const turnStates = ["running", "suspended", "complete", "failed", "cancelled"] as const;
@@ -33,6 +34,8 @@ export interface StoredTurn {
   readonly calls: readonly WaitingCall[];
   readonly version: number;
   readonly holder?: LeaseHolder;
+  /** When a suspended turn can no longer be resumed. */
+  readonly expiresAt?: string;
   readonly startedAt: string;
   readonly changedAt: string;
 }
@@ -54,6 +57,9 @@ export interface TurnChange {
   /** JSON. */
   readonly memo: string;
   readonly holder?: LeaseHolder;
+  readonly expiresAt?: string;
+  /** Replaces the resume token. Absent: it stays. */
+  readonly tokenHash?: string;
   readonly at: Date;
 }
 
@@ -71,24 +77,33 @@ export interface TurnStore {
   get(id: string): Promise<StoredTurn | undefined>;
   byToken(tokenHash: string): Promise<StoredTurn | undefined>;
   list(query: TurnQuery): Promise<readonly StoredTurn[]>;
-  /** Claims a turn that has not changed since it was read, and returns its memo. Undefined: it has changed. */
-  claim(seen: StoredTurn, holder: LeaseHolder, at: Date): Promise<string | undefined>;
+  /**
+   * Claims a turn that has not changed since it was read, and returns its memo. Undefined: it has changed. `tokenHash`
+   * replaces the resume token.
+   */
+  claim(seen: StoredTurn, holder: LeaseHolder, at: Date, tokenHash?: string): Promise<string | undefined>;
   /** Writes a turn that its holder has in this version. False: another process has taken it. */
   write(held: { id: string; holderId: string; version: number }, change: TurnChange): Promise<boolean>;
+  /** Gives up a turn that its holder has, as it was stored last. */
+  release(id: string, holderId: string, at: Date): Promise<void>;
+  readMemo(id: string): Promise<string | undefined>;
+  /** Cancels every turn that is not over. Returns how many. */
+  cancelAll(at: Date): Promise<number>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
+  /** Removes turns that ended before, suspended ones that expired before, and running ones without a process since then. */
   prune(before: Date): Promise<number>;
 }
 
 export interface TurnView
-  extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt">,
+  extends Pick<StoredTurn, "id" | "state" | "expiresAt" | "startedAt" | "changedAt">,
     Omit<FlatCaller, "turn"> {
   readonly calls: readonly Pick<WaitingCall, "ref" | "callId" | "approvalId" | "action" | "expiresAt">[];
 }
 
-export function toTurnView({ id, state, caller, calls, startedAt, changedAt }: StoredTurn): TurnView {
+export function toTurnView({ id, state, caller, calls, expiresAt, startedAt, changedAt }: StoredTurn): TurnView {
   const { turn: _, ...fields } = flattenCaller(caller);
   const waiting = calls.map(({ ref, callId, approvalId, action, expiresAt }) => {
     return { ref, callId, approvalId, action, expiresAt };
   });
-  return { id, state, ...fields, startedAt, changedAt, calls: waiting };
+  return { id, state, ...fields, ...omitUndefined({ expiresAt }), startedAt, changedAt, calls: waiting };
 }

@@ -12,7 +12,7 @@ export interface Turn {
   readonly id: string;
   /** The caller with the turn's id. Make the turn's calls for it. */
   readonly caller: Caller;
-  /** A secret that resumes the turn in any process. Only its hash is stored. */
+  /** A secret that resumes the turn if this process dies. Only its hash is stored. */
   readonly resumeToken: string;
   /** Remembers a waiting call by the host's own name for it, or forgets one that has its outcome. */
   noted(ref: string, outcome: Outcome): void;
@@ -21,8 +21,13 @@ export interface Turn {
    * `resume` returned, because they are not returned again. Throws `too_large`, and `conflict` if another process has the turn.
    */
   save(memo: Json): Promise<void>;
-  /** Gives the turn up until people have answered. Throws as `save` does, and `conflict` if no call waits. */
+  /**
+   * Gives the turn up until people have answered. A turn that was resumed before gets a new token. Throws as `save` does,
+   * and `conflict` if no call waits.
+   */
   suspend(memo: Json): Promise<SuspendedTurn>;
+  /** Gives the turn up as it was stored last, for example when the process ends. The token resumes it at once. */
+  release(): Promise<void>;
   end(state: TurnEnd): Promise<void>;
 }
 
@@ -30,6 +35,8 @@ export interface SuspendedTurn {
   readonly state: "suspended";
   readonly turnId: string;
   readonly resumeToken: string;
+  /** A day after the last of its approvals expires. The turn cannot be resumed later. */
+  readonly expiresAt: string;
   /** One for each waiting call, in the order they were noted. */
   readonly parts: readonly ApprovalRequestPart[];
 }
@@ -40,6 +47,17 @@ export type ApprovalRequestPart = { readonly partType: "approval-request"; reado
 export type WaitingCallView = WaitingCall & Pick<ApprovalView, "args" | "masked">;
 export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 
+/** A token and the hash that is stored of it. */
+export type ResumeToken = { readonly token: string; readonly hash: string };
+
+/** After the last approval has expired, so that an answer at the last moment is not lost. */
+const RESUME_GRACE_MS = 24 * 60 * 60 * 1000;
+
+function computeExpiry(calls: readonly WaitingCall[], now: Date): string {
+  const ends = calls.map(({ expiresAt }) => Date.parse(expiresAt)).filter(Number.isFinite);
+  return new Date(Math.max(now.getTime(), ...ends) + RESUME_GRACE_MS).toISOString();
+}
+
 /** In bytes of JSON. */
 export const MEMO_LIMIT = 16 * 1024 * 1024;
 
@@ -47,6 +65,8 @@ export function createTurn(options: {
   readonly id: string;
   readonly caller: Caller;
   readonly resumeToken: string;
+  /** A new token for the next suspension. Absent: the present one has not been used. */
+  readonly nextToken?: ResumeToken;
   /** The stored version when this process got the turn. */
   readonly version: number;
   readonly store: TurnStore;
@@ -57,7 +77,7 @@ export function createTurn(options: {
   /** Records an event. Resolves when it survives the process. */
   note(caller: Caller, event: TurnEvent): Promise<void>;
 }): Turn {
-  const { id, caller, resumeToken, store, now, holder, letGo, note } = options;
+  const { id, caller, resumeToken, nextToken, store, now, holder, letGo, note } = options;
   const waiting = new Map<string, WaitingCall>();
   /** Orders the writes, because each needs the version of the one before. */
   const mutex = new Mutex();
@@ -109,13 +129,25 @@ export function createTurn(options: {
         const hint = "Only a turn with a waiting call can be suspended: note its calls first, or end it.";
         throw new QmError("conflict", "no call of the turn waits for a person", { hint });
       }
-      await write({ state: "suspended", calls, memo: serializeMemo(memo) }, "is suspended");
+      const expiresAt = computeExpiry(calls, now());
+      const change = { state: "suspended", calls, memo: serializeMemo(memo), expiresAt } as const;
+      await write({ ...change, ...omitUndefined({ tokenHash: nextToken?.hash }) }, "is suspended");
       const approvals = [...new Set(calls.map(({ approvalId }) => approvalId))];
       await note(caller, { type: "turn.suspended", data: { turnId: id, approvals } });
       const parts = (await options.showArguments(calls)).map(
         (data) => ({ partType: "approval-request", data }) as const,
       );
-      return { state: "suspended", turnId: id, resumeToken, parts };
+      return { state: "suspended", turnId: id, resumeToken: nextToken?.token ?? resumeToken, expiresAt, parts };
+    },
+    async release() {
+      assertHeld();
+      leaving = "was given up";
+      await mutex.run(async () => {
+        if (over !== undefined) return assertHeld();
+        over = leaving;
+        letGo();
+        await store.release(id, holder().id, now());
+      });
     },
     async end(state) {
       const ends: readonly unknown[] = turnStates.filter((each) => each !== "running" && each !== "suspended");

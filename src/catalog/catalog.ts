@@ -118,8 +118,10 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   return {
     snapshot() {
       if (current === undefined) {
-        const lists = [...slots.values()].map(({ list }) => list);
-        const { snapshot, unlinked } = takeSnapshot(version, lists, [...slots.values()].flatMap(listPending));
+        const all = [...slots.values()];
+        const lists = all.map(({ list }) => list);
+        const capabilities = new Map(all.map(({ provider }) => [provider.category, provider.capability]));
+        const { snapshot, unlinked } = takeSnapshot(version, lists, all.flatMap(listPending), capabilities);
         current = snapshot;
         for (const { category, name, canonical } of unlinked)
           onProblem(category, `${name} is left out: the operation it runs, ${canonical?.target}, does not exist`);

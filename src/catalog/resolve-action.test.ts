@@ -66,6 +66,7 @@ describe("resolveAction", () => {
     ["default_api.file__read", "file__read", "respelled"],
     ["functions.file__read", "file__read", "respelled"],
     ["write_file", "file__write", "respelled"],
+    ["file.write", "file__write", "respelled"],
     ["getTask", "tool__task_get", "alias"],
     ["task_get", "tool__task_get", "respelled"],
     ["fs__read", "file__read", "alias"],

@@ -12,6 +12,8 @@ export interface CatalogSnapshot {
   /** Sorted by name. */
   readonly actions: readonly Action[];
   readonly byCategory: ReadonlyMap<string, readonly Action[]>;
+  /** What the provider of each category says about it. Includes categories without actions. */
+  readonly capabilities: ReadonlyMap<string, string>;
   readonly spellings: SpellingIndex;
   /** The sources whose actions are not known yet. */
   readonly pending: readonly PendingSource[];
@@ -23,6 +25,7 @@ export function takeSnapshot(
   version: number,
   lists: Iterable<readonly Action[]>,
   pending: readonly PendingSource[] = [],
+  capabilities: CatalogSnapshot["capabilities"] = new Map(),
 ): { readonly snapshot: CatalogSnapshot; readonly unlinked: readonly Action[] } {
   const listed = new Map<ActionName, Action>();
   for (const list of lists) for (const action of list) listed.set(action.name, action);
@@ -43,6 +46,7 @@ export function takeSnapshot(
       version,
       actions,
       byCategory: groupActions(actions),
+      capabilities,
       pending,
       // Lazy: only a misspelt name needs it, and it costs more than the rest of the snapshot.
       get spellings() {
@@ -64,12 +68,16 @@ function groupActions(actions: readonly Action[]): ReadonlyMap<string, readonly 
   return groups;
 }
 
+export type LiveCategory = { readonly name: string; readonly target: ActionName };
+
 /** Resources outside the catalog, such as notes: too many, and private to their owners. They are resolved by name. */
 export interface LiveResources {
   /** Does not check the caller. Undefined at once for a name that cannot be one of them. */
   find(name: string): Promise<Action | undefined> | undefined;
   /** The caller's resources in these categories; only the newest if there are very many. */
   list(caller: Caller, categories: readonly string[]): Promise<readonly Action[]>;
+  /** The categories that the caller may have resources in, sorted, and the operation that these run. */
+  categories(caller: Caller): readonly LiveCategory[];
 }
 
 /** Leaves out a resource whose operation is missing. */
@@ -83,6 +91,7 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
   let byCategory: CatalogSnapshot["byCategory"] | undefined;
   return {
     version: snapshot.version,
+    capabilities: snapshot.capabilities,
     pending: snapshot.pending,
     // Lazy: most callers look up one name, and the catalog may be long.
     get actions() {

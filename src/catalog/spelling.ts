@@ -25,7 +25,7 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
 
 /** The categories of the product. They are public, so that an empty one is not unknown, whether hidden or unused. */
 export const builtInCategories: ReadonlySet<string> = new Set(
-  "approval collection file infospace mcp note skill tool".split(" "),
+  "agent.peer approval collection file infospace mcp note skill tool".split(" "),
 );
 
 /** Prefixes that some models put before a tool's name. */

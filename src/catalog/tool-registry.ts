@@ -134,7 +134,7 @@ export function createToolRegistry(onRegistered: (action: Action) => void = () =
     },
     provider: {
       category: CATEGORY,
-      capability: "do what this application registered for you",
+      capability: "Use the tools that this application registered.",
       list: () => [...tools.values()],
       watch(onChange) {
         watchers.add(onChange);

@@ -14,7 +14,7 @@ export const exitCodes = {
   refused: 3,
   /** Unknown or hidden action or category; unknown approval, session, turn, dataset or note. */
   unknown: 4,
-  /** `qm preflight`: a person must agree to some of the calls. */
+  /** `qm preflight`, `qm run`, `qm chat`: a person must agree to some of the calls. */
   needsApproval: 10,
   /** `qm preflight`: a server needs a login. */
   needsLogin: 11,
@@ -22,6 +22,8 @@ export const exitCodes = {
   quarantined: 12,
   /** `qm preflight`: a server cannot be started or reached. */
   unavailable: 13,
+  /** `qm run`, `qm chat`: the actor needs an answer before it can go on. */
+  needsAnswer: 14,
   /** Ended by Ctrl-C. The ledger has the running call as cancelled. */
   interrupted: 130,
 } as const;

@@ -2,6 +2,7 @@ import type { Command, Option } from "commander";
 import { createUsageError } from "./exit-codes.ts";
 
 const CALLER = ["config", "actor", "session", "tenant", "user"];
+const OWNER = ["config", "actor", "tenant", "user"];
 const RECORDED = ["config", "session"];
 
 /** The global options that a command uses. A command that is not listed uses `--config` alone. */
@@ -11,6 +12,11 @@ export const usedOptions: Readonly<Record<string, readonly string[]>> = {
   describe: CALLER,
   invoke: CALLER,
   explain: CALLER,
+  chat: CALLER,
+  run: CALLER,
+  "sessions list": OWNER,
+  "sessions show": OWNER,
+  "sessions remove": OWNER,
   "approvals list": CALLER,
   "approvals watch": CALLER,
   events: CALLER,
@@ -26,6 +32,7 @@ export const usedOptions: Readonly<Record<string, readonly string[]>> = {
   "servers remove": CALLER,
   preflight: CALLER,
   mcp: ["config", "actor"],
+  prompt: CALLER,
   directory: CALLER,
   hints: CALLER,
   tour: [],

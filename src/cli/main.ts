@@ -19,6 +19,9 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["describe", async () => (await import("./commands/describe.ts")).addDescribeCommand],
   ["invoke", async () => (await import("./commands/invoke.ts")).addInvokeCommand],
   ["explain", async () => (await import("./commands/describe.ts")).addExplainCommand],
+  ["chat", async () => (await import("./commands/actors.ts")).addChatCommand],
+  ["run", async () => (await import("./commands/actors.ts")).addRunCommand],
+  ["sessions", async () => (await import("./commands/actors.ts")).addSessionsCommand],
   ["approvals", async () => (await import("./commands/approvals.ts")).addApprovalsCommand],
   ["events", async () => (await import("./commands/events.ts")).addEventsCommand],
   ["replay", async () => (await import("./commands/replay.ts")).addReplayCommand],
@@ -27,6 +30,7 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["servers", async () => (await import("./commands/servers.ts")).addServersCommand],
   ["skills", async () => (await import("./commands/skills.ts")).addSkillsCommand],
   ["models", async () => (await import("./commands/models.ts")).addModelsCommand],
+  ["peers", async () => (await import("./commands/peers.ts")).addPeersCommand],
   ["worlds", async () => (await import("./commands/worlds.ts")).addWorldsCommand],
   ["secrets", async () => (await import("./commands/secrets.ts")).addSecretsCommand],
   ["backup", async () => (await import("./commands/backup.ts")).addBackupCommand],
@@ -35,6 +39,7 @@ const commands: readonly (readonly [name: string, load: () => Promise<AddCommand
   ["mcp", async () => (await import("./commands/serve.ts")).addMcpCommand],
   ["serve", async () => (await import("./commands/serve.ts")).addServeCommand],
   ["embeddings", async () => (await import("./commands/embeddings.ts")).addEmbeddingsCommand],
+  ["prompt", async () => (await import("./commands/prompt.ts")).addPromptCommand],
   ["directory", async () => (await import("./commands/list.ts")).addDirectoryCommand],
   ["hints", async () => (await import("./commands/search.ts")).addHintsCommand],
   ["import", async () => (await import("./commands/clients.ts")).addImportCommand],
@@ -113,8 +118,9 @@ function createProgram({ stdout, stderr }: Io): Command {
 
 const EXIT_CODES_HELP = `
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,
-            4 unknown action or category, 130 interrupted; preflight also:
-            10 needs approval, 11 needs a login, 12 withheld, 13 unreachable.
+            4 unknown action or category, 130 interrupted; preflight, run, chat:
+            10 needs approval, 11 needs a login, 12 withheld, 13 unreachable,
+            14 needs an answer.
 
 New here? Run \`qm tour\`.`;
 

@@ -112,7 +112,8 @@ function suggestNextStep({ code, hint, action, call_id, renamed }: Problem): rea
     unknown_category: isRecord(renamed) ? hint : "`qm list` without a category shows everything.",
     invalid_arguments: isNamed ? `\`qm describe ${name}\` shows every argument.` : undefined,
     denied: audit === undefined ? undefined : `It was not run. \`qm ${audit}\` shows which rule denied it.`,
-    budget_exceeded: "It was not run. Raise policy.budgets, or use another --session.",
+    budget_exceeded:
+      "It was not run. Raise the budget under policy.budgets or actors.<name>.budgets, or use another --session.",
     quota_exceeded: "`qm notes list` shows the notes, `qm notes rm` removes some; infospace.quota sets the limit.",
   };
   const step = getOwn(steps, code) ?? hint;

@@ -1,10 +1,18 @@
 import { z } from "zod";
-import { activationScopes, type SurfaceChoice, searchTypes, selections, surfaceKinds } from "../core/surface-choice.ts";
+import {
+  activationScopes,
+  hotListSeed,
+  type SurfaceChoice,
+  searchTypes,
+  selections,
+  surfaceKinds,
+} from "../core/surface-choice.ts";
 import { toFileKey } from "./file-keys.ts";
 import { listVariables } from "./references.ts";
 import {
   actionPattern,
   flag,
+  HOT_LIST_LIMIT,
   integer,
   list,
   REFERENCE_FORMS,
@@ -31,13 +39,23 @@ const surface = z.strictObject({
     .describe(
       "`enum`, for `universal`: tools that take an action's name list the names the model has seen. `promote`: those actions become tools; on `deferred`, the ones `tool_get` returned.",
     ),
-  hotListN: integer(0, 64).default(0).describe("For `universal`: how many of the most used actions are tools."),
-  hotListSeed: list(actionName, "For `universal`: the actions in the hot list until others are used more."),
+  hotListN: integer(0, HOT_LIST_LIMIT)
+    .default(0)
+    .describe("For `universal`: how many of the most used actions are tools."),
+  hotListSeed: z
+    .array(actionName)
+    .default([...hotListSeed])
+    .describe(
+      "For `universal`: the actions in the hot list until others are used more. Those that do not exist are left out.",
+    ),
   defaultLoadingMode: z
     .enum(["always", "deferred"])
     .default("deferred")
     .describe("For `deferred`: whether actions without a loading mode are shown from the start (`always`)."),
-  alwaysLoadedPatterns: list(actionPattern(), "For `deferred`: actions that are always shown: names, or globs."),
+  alwaysLoadedPatterns: list(
+    actionPattern(),
+    "For `deferred`: actions that are always shown: names, globs, or `tag:<tag>`.",
+  ),
   activationScope: z
     .enum(activationScopes)
     .default("run")
@@ -108,11 +126,11 @@ export const embedderTimeoutMs = integer(1, 60_000)
   .default(1500)
   .describe("How long a search waits for the vector of its query before it searches by words alone.");
 
+export const embedderClass = z.enum(["light", "standard", "strong", "local-mini"]).nullable();
+
 const embedder = z
   .strictObject({
-    class: z
-      .enum(["light", "standard", "strong", "local-mini"])
-      .nullable()
+    class: embedderClass
       .optional()
       .describe(
         "Enables search by meaning: `light`, `standard` and `strong` use a small, medium or large model of an OpenAI-compatible endpoint, `local-mini` a model on this machine. `null`: off. Absent: off, and `list_actions` says so.",

@@ -45,6 +45,8 @@ test("loads with all examples enabled", () => {
     "secret:ANTHROPIC_KEY",
     "secret:TRACKER_TOKEN",
     "REVIEWER_TOKEN",
+    "secret:RESEARCH_TOKEN",
+    "secret:PARTNER_TOKEN",
     "secret:ANN_TOKEN",
     "OPENAI_API_KEY",
     "GITHUB_TOKEN",

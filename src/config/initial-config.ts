@@ -63,6 +63,19 @@ gateway:
   #profiles:
   #  reviewing: { actor: default, token: "\${env:REVIEWER_TOKEN}", surface: deferred }
 
+# Other agents that speak A2A 1.0. They are actions: agent.peer__<name>. \`qm peers\` shows them.
+#peers:
+#  research:
+#    url: https://agents.example.com
+#    token: \${secret:RESEARCH_TOKEN}
+#    description: Looks up papers and sums them up.
+
+# Quartermaster as an agent: with \`enabled\`, \`qm serve\` lets these clients call exposed actors.
+a2a:
+  enabled: false
+  #clients:
+  #  partner: { token: "\${secret:PARTNER_TOKEN}", actor: default }
+
 policy:
   # The only actions that may be used. Without it: all.
   #allowed: ["file__*"]
@@ -121,6 +134,12 @@ infospace:
 # they are called), flat (every action), auto (flat while that fits token_budget).
 surface:
   kind: universal
+
+# The tier of actors that name none. With light, for weak models, a prompt tells the model each step. \`qm prompt\` shows it.
+router_model: strong
+
+# Other names for surface.kind, search.embedder.class and surface.hot_list_n.
+#action_retrieval: { universal_wrappers_enabled: true, hot_list_n: 0 }
 
 # Search by words, and with an embedder by meaning too.
 search:

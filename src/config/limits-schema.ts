@@ -116,6 +116,9 @@ export const limitOptions = z.strictObject({
   timeoutMs: integer(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
   concurrency: integer(1, 10_000).default(32).describe("How many calls may run at the same time."),
   queue: integer(0, 1_000_000).default(256).describe("How many calls may wait to run; more are refused."),
+  hops: integer(0, 100)
+    .default(4)
+    .describe("How often work may be handed on from one actor or peer to the next. 0: never."),
 });
 
 export const valueLimit = integer(256, 10_000_000)

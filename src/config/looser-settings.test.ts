@@ -35,7 +35,22 @@ test.each<[object, object, string]>([
     "policy.budgets.tenant.cost rose from 5 to 6",
   ],
   [{ actors: { default: { tools: [] } } }, {}, 'actors.default.tools also lists "*"'],
+  [
+    { actors: { a: { tools: [], budgets: { session: { calls: 5 } } } } },
+    { actors: { a: { tools: [] } } },
+    "actors.a.budgets.session.calls is gone, so there is no limit",
+  ],
+  [
+    { actors: { a: { tools: ["tag:x"] } }, ...tool() },
+    { actors: { a: { tools: ["tag:x"] } }, ...tool({ tags: ["x", "y"] }) },
+    'servers.s.tools.t.tags also lists "x"',
+  ],
   [{}, { actors: { a: { tools: [] } } }, "actors.a is new"],
+  [
+    { actors: { a: { tools: [] } } },
+    { actors: { a: { tools: [], exposed: true } } },
+    "actors.a.exposed lets other agents call it",
+  ],
   [
     { actors: { a: { tools: [], scope: "x" } } },
     { actors: { a: { tools: [], scope: "admin" } } },
@@ -102,6 +117,12 @@ describe("nothing is reported", () => {
       "for a lower budget",
       { policy: { budgets: { turn: { calls: 5 } } } },
       { policy: { budgets: { turn: { calls: 4 } } } },
+    ],
+    ["for a tag that no list names", tool(), tool({ tags: ["x"] })],
+    [
+      "for how an actor's model works",
+      { actors: { a: { tools: [] } } },
+      { actors: { a: { tools: [], instructions: "Be brief.", tier: "light", max_steps: 3 } } },
     ],
     ["for an action that joins its only world", world([]), world(["a__b"])],
     ["for an actor that leaves its world", { ...world([]), world: "w" }, world([])],

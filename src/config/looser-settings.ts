@@ -7,7 +7,7 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
     ...comparePolicy(before.policy, after.policy),
     ...compareGates(before.policy.gates, after.policy.gates),
     ...compareRules(before.policy.rules, after.policy.rules),
-    ...compareBudgets(before.policy.budgets, after.policy.budgets),
+    ...compareBudgets("policy.budgets", before.policy.budgets, after.policy.budgets),
     ...compareActors(before.actors, after.actors),
     ...compareWorlds(before, after),
     ...compareApprovals(before.approvals, after.approvals),
@@ -16,6 +16,7 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
       const old = getOwn(before.servers, name);
       return old === undefined ? [] : compareServer(`servers.${name}`, old, server);
     }),
+    ...compareGrantingTags(before, after),
     ...findMissing(after.secrets, before.secrets).map((each) => `secrets no longer lists ${each}`),
   ];
 }
@@ -67,11 +68,11 @@ function compareLevel(what: string, before: { readonly level?: string }, after: 
 
 type Budgets = Config["policy"]["budgets"];
 
-const compareBudgets = (before: Budgets, after: Budgets): readonly string[] =>
+const compareBudgets = (place: string, before: Budgets, after: Budgets): readonly string[] =>
   (["turn", "session", "tenant"] as const).flatMap((scope) =>
     (["calls", "ms", "bytes", "tokens", "cost"] as const).flatMap((kind) => {
       const [old, next] = [before[scope]?.[kind], after[scope]?.[kind]];
-      const key = `policy.budgets.${scope}.${kind}`;
+      const key = `${place}.${scope}.${kind}`;
       if (old === undefined) return [];
       if (next === undefined) return [`${key} is gone, so there is no limit`];
       return when(next > old, `${key} rose from ${old} to ${next}`);
@@ -86,6 +87,8 @@ const compareActors = (before: Config["actors"], after: Config["actors"]): reado
     const isSame = canonicalJson([old.scope, old.attributes]) === canonicalJson([actor.scope, actor.attributes]);
     return [
       ...listAdded(`${key}.tools`, old.tools, actor.tools),
+      ...compareBudgets(`${key}.budgets`, old.budgets ?? {}, actor.budgets ?? {}),
+      ...when(!old.exposed && actor.exposed === true, `${key}.exposed lets other agents call it`),
       ...when(!isSame, `${key} has another scope or other attributes, which rules compare`),
     ];
   });
@@ -190,6 +193,20 @@ function compareTool(key: string, before: ToolOverride, after: ToolOverride | un
       .filter(([argument, form]) => getOwn(after?.arguments ?? {}, argument) !== form)
       .map(([argument, form]) => `${key}.arguments.${argument} no longer has the form ${form}`),
   ];
+}
+
+/** A new tag of a tool allows it wherever an actor or `policy.allowed` lists that tag. */
+function compareGrantingTags(before: Config, after: Config): readonly string[] {
+  const { policy, actors, servers } = after;
+  const granting = new Set([...(policy.allowed ?? []), ...Object.values(actors).flatMap(({ tools }) => tools)]);
+  return Object.entries(servers).flatMap(([name, { tools }]) => {
+    const old = getOwn(before.servers, name);
+    if (old === undefined) return [];
+    return Object.entries(tools).flatMap(([tool, { tags }]) => {
+      const added = tags.filter((tag) => granting.has(`tag:${tag}`));
+      return listAdded(`servers.${name}.tools.${tool}.tags`, getOwn(old.tools, tool)?.tags ?? [], added);
+    });
+  });
 }
 
 const when = (isLooser: boolean, text: string): readonly string[] => (isLooser ? [text] : []);

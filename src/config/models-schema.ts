@@ -37,7 +37,9 @@ const model = z
     maxOutputTokens: integer(1)
       .optional()
       .describe("The most tokens of one answer. Absent: as the request or the server says."),
-    timeoutMs: integer(100, DAY_MS).default(120_000).describe("How long one attempt of a request may take."),
+    timeoutMs: integer(100, DAY_MS)
+      .default(120_000)
+      .describe("How long one attempt of a request may take, or the wait for the next piece of a streamed answer."),
     retries: integer(0, 10)
       .default(2)
       .describe("How often a request is repeated when the server is overloaded, fails or cannot be reached."),

@@ -35,6 +35,13 @@ describe("a configuration", () => {
         sessionIdle: "30m",
         profiles: {},
       },
+      peers: {},
+      a2a: {
+        enabled: false,
+        name: "Quartermaster",
+        description: "Runs approved tools and agents on behalf of other agents.",
+        clients: {},
+      },
       policy: { gates: {}, denied: [], requireTags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
       worlds: {},
@@ -48,6 +55,8 @@ describe("a configuration", () => {
         approvers: {},
       },
       routing: { rules: [] },
+      routerModel: "strong",
+      actionRetrieval: {},
       telemetry: { enabled: false, content: false },
       infospace: {
         enabled: true,
@@ -65,7 +74,7 @@ describe("a configuration", () => {
         tokenBudget: 8000,
         selection: "none",
         hotListN: 0,
-        hotListSeed: [],
+        hotListSeed: expect.arrayContaining(["file__read"]),
         defaultLoadingMode: "deferred",
         alwaysLoadedPatterns: [],
         activationScope: "run",
@@ -86,7 +95,7 @@ describe("a configuration", () => {
           groups: [],
         },
       },
-      limits: { timeoutMs: 60_000, concurrency: 32, queue: 256, valueChars: 4096 },
+      limits: { timeoutMs: 60_000, concurrency: 32, queue: 256, hops: 4, valueChars: 4096 },
       ledger: { redact: [] },
       secrets: [],
     });
@@ -134,14 +143,23 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     `gateway: { profiles: { x: { token: '\${env:T}' }, y: { token: '\${env:T}' } } }`,
     "is not allowed; the profile x has the same token",
   ],
+  ["peers: { a: { url: 'http://a.example' } }", "expected an https URL without # and user, or http on this machine"],
+  ["peers: { a: { url: 'https://me:pw@a.example' } }", "expected an https URL without # and user"],
+  ["peers: { a: { url: 'https://a.example', token: abc } }", "peers.a.token: this value is not allowed; expected `$"],
+  ["peers: { default: { url: 'https://a.example' } }", "an actor is called that; rename one of them"],
+  [
+    `a2a: { clients: { x: { token: '\${env:T}', actor: defualt } } }`,
+    'a2a.clients.x.actor: "defualt" is not allowed; no actor is called that; did you mean default?',
+  ],
+  [
+    `a2a: { clients: { x: { token: '\${env:T}', actor: default }, y: { token: '\${env:T}', actor: default } } }`,
+    "is not allowed; the client x has the same token",
+  ],
   ["servers: { a: {} }", "servers.a: has neither `command`, for a local server, nor `url`, for a remote one"],
   ["servers: { a: { command: x, url: 'http://x.example' } }", "servers.a: has both `command`"],
   ["servers: { a: { url: 'htp:/x' } }", 'servers.a.url: "htp:/x" is not allowed; expected an http or https URL'],
   ["servers: { a: { url: 'https://' } }", 'servers.a.url: "https://" is not allowed; expected an http or https URL'],
-  [
-    "zzzzzz: 1",
-    "zzzzzz: unknown key; known here: store, providers, skills, models, servers, mcp, gateway, policy, actors",
-  ],
+  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, skills, models, servers, mcp, gateway, peers, a2a"],
   ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
   [
@@ -157,7 +175,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["policy:", "policy: empty; expected a mapping"],
   ["policy:\n  allowed:\n  denied: []", ":2:11 policy.allowed: empty; expected a list"],
   ["policy: { allowed: file__* }", 'policy.allowed: "file__*" is not allowed; expected a list'],
-  ["policy: { denied: [5] }", ":1:20 policy.denied[0]: 5 is not allowed; expected the name of an action, or a glob"],
+  ["policy: { denied: [5] }", ":1:20 policy.denied[0]: 5 is not allowed; expected the name of an action, a glob"],
   ['policy: { denied: [""] }', 'policy.denied[0]: "" is not allowed; expected the name'],
   ["policy: { denied: [file read] }", 'policy.denied[0]: "file read" is not allowed; expected a name without spaces'],
   ["policy: { require_tags: [[x]] }", "policy.require_tags[0]: a list is not allowed; expected a tag"],
@@ -208,6 +226,18 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["worlds: { mine__craft: {} }", 'worlds.mine__craft: "mine__craft" is not allowed; expected lower-case letters'],
   ["worlds: { mine: { skill: [] } }", "worlds.mine.skill: unknown key; did you mean skills?"],
   ["worlds: { mine: { actions: mine__* } }", "worlds.mine.actions: "],
+  [
+    "models: { fast: { provider: anthropic, model: m } }\nactors: { bob: { tools: [], model: fsat } }",
+    ':2:36 actors.bob.model: "fsat" is not allowed; no model is called that; did you mean fast?',
+  ],
+  [
+    "models: { a: { provider: anthropic, model: m } }\nactors: { bob: { tools: [], model: a, budgets: { turn: { cost: 1 } } } }",
+    "models.a.price: missing; actors.bob.budgets.turn.cost needs it",
+  ],
+  [
+    "models: { default: { provider: anthropic, model: m } }\nactors: { bob: { tools: [], budgets: { tenant: { cost: 1 } } } }",
+    "models.default.price: missing; actors.bob.budgets.tenant.cost needs it",
+  ],
   ["surface: { kind: lazy }", 'surface.kind: "lazy" is not allowed; expected universal, deferred, flat, auto'],
   [
     "surface: { kind: deferred }\nsearch: { enabled: false }",
@@ -217,6 +247,22 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     "actors: { a: { tools: [], surface: { kind: deferred } } }\nsearch: { enabled: false }",
     'actors.a.surface.kind: "deferred" is not allowed; the deferred surface needs search',
   ],
+  [
+    "surface: { kind: auto }\naction_retrieval: { universal_wrappers_enabled: false }",
+    ":2:49 action_retrieval.universal_wrappers_enabled: means surface.kind: flat, but surface.kind is auto; set only one",
+  ],
+  [
+    "action_retrieval: { embedding_class: null }\nsearch: { embedder: { class: strong } }",
+    "action_retrieval.embedding_class: means search.embedder.class: null, but search.embedder.class is strong",
+  ],
+  [
+    "action_retrieval: { hot_list_n: 3 }\nsurface: { hot_list_n: 12345678901234567890 }",
+    "action_retrieval.hot_list_n: means surface.hot_list_n: 3, but surface.hot_list_n is 1234567890",
+  ],
+  ["action_retrieval: { hot_list_n: 65 }", "action_retrieval.hot_list_n: 65 is not allowed; expected a whole number"],
+  ["action_retrieval: { hot_list_n: 3 }\nsurface: 5", "surface: 5 is not allowed; expected a mapping"],
+  ["action_retrieval: { hotlist_n: 3 }", "action_retrieval.hotlist_n: unknown key; did you mean hot_list_n?"],
+  ["router_model: weak", 'router_model: "weak" is not allowed; expected light, strong'],
   ["search: { embedder: { class: tiny } }", "expected light, standard, strong, local-mini"],
   [
     "search: { embedder: { api_key: hunter2 } }",
@@ -247,6 +293,23 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["store: &a { path: x }", "store: anchors and aliases are not supported"],
   ["actors: { __proto__: { tools: [] } }", "actors.__proto__: a key may not have this name"],
 ];
+
+test("action_retrieval sets the same options as surface and search", () => {
+  const { config } = parse(
+    "action_retrieval: { universal_wrappers_enabled: false, embedding_class: strong, hot_list_n: 3 }\nsearch: { embedder: { model: mine } }",
+  );
+  const own = parse(
+    "surface: { kind: flat, hot_list_n: 3 }\nsearch: { embedder: { class: strong, model: mine } }",
+  ).config;
+
+  expect([config.surface, config.search]).toEqual([own.surface, own.search]);
+});
+
+test("a value may be set under both of its names", () => {
+  const both = "surface: { kind: universal }\naction_retrieval: { universal_wrappers_enabled: true }";
+
+  expect(parse(both).config.surface.kind).toBe("universal");
+});
 
 describe("a bad configuration", () => {
   test.each([

@@ -11,13 +11,14 @@ import {
   type YamlDocument,
   type YamlProblem,
 } from "../core/yaml.ts";
+import { applyActionRetrieval, findRetrievalConflicts } from "./action-retrieval.ts";
 import { describeAllowed, invalidConfigError, toConfigProblems } from "./config-problems.ts";
 import { parseFileValue } from "./file-keys.ts";
 import { describeMissing, type Environment, listVariables, SECRET_PREFIX } from "./references.ts";
 import { type Config, configSchema } from "./schema.ts";
 
 export interface ParseConfigOptions {
-  /** Checks references now. Absent, and always for secrets, models, servers, gateway, approvals: where they are used. */
+  /** Checks references now. Absent, and always for secrets, models, servers, peers and tokens: where they are used. */
   readonly env?: Environment;
   /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are not checked. */
   readonly compileExpression?: (text: string) => unknown;
@@ -47,7 +48,7 @@ export function parseConfig(
 ): LoadedConfig & { readonly path: string } {
   const yaml = readYaml(bytes);
   if (yaml.problems.length > 0) throw invalidConfigError(path, yaml.problems);
-  const parsed = parseFileValue(configSchema, yaml.value ?? {}, describeAllowed);
+  const parsed = parseFileValue(configSchema, applyActionRetrieval(yaml.value ?? {}), describeAllowed);
   const issues = parsed.success ? [] : parsed.issues.slice(0, PROBLEM_LIMIT);
   const references = findReferences(yaml.value, []);
   const problems = [
@@ -94,6 +95,7 @@ function findSemanticProblems(yaml: YamlDocument, compile: ParseConfigOptions["c
     tryCompile(toRecord(rule).auto_approve_if, ["approvals", "categories", category, "auto_approve_if"]);
   for (const [index, { when }] of toRecords(toRecord(routing).rules))
     tryCompile(when, ["routing", "rules", index, "when"], (text) => compileCondition(text, ROUTE_VARIABLES));
+  for (const { at, message } of findRetrievalConflicts(yaml.value)) report(at, message);
   return problems;
 }
 
@@ -101,8 +103,16 @@ const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isRecor
 const toRecords = (value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] =>
   Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
 
-// An unset secret cannot leak, and a model, server, client or person without a key stops only that one, not the policy.
-const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "models", "servers", "gateway", "approvals"]);
+// An unset secret cannot leak, and a model, server, peer, client or person without a key stops only that one, not the policy.
+const NEEDED_LATER: ReadonlySet<unknown> = new Set([
+  "secrets",
+  "models",
+  "servers",
+  "peers",
+  "gateway",
+  "a2a",
+  "approvals",
+]);
 type FoundReference = { readonly at: KeyPath; readonly variable: string };
 
 function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] {

@@ -7,8 +7,8 @@ export const toolPolicyOptions = z.strictObject({
   allowed: z
     .array(actionPattern())
     .optional()
-    .describe("The only usable actions: names, or globs. Absent: all. `[]`: none."),
-  denied: list(actionPattern(), "Actions that may not be used. Wins over `allowed`."),
+    .describe("The only usable actions: names, globs, or `tag:<tag>`. Absent: all. `[]`: none."),
+  denied: list(actionPattern(), "Actions that may not be used: names, globs, or `tag:<tag>`. Wins over `allowed`."),
   requireTags: list(text("a tag"), "Tags that an action must have, all of them."),
 });
 
@@ -55,7 +55,7 @@ const gate = z.strictObject({
   guards: z
     .array(actionPattern())
     .min(1, "expected at least one name or glob")
-    .describe("The actions that the gate hides while it is closed: names, or globs."),
+    .describe("The actions that the gate hides while it is closed: names, globs, or `tag:<tag>`."),
   open: flag(false, "Whether the actions may be used, as far as the rest of the policy allows them."),
   reason: text("text").optional().describe("Why it is closed. `qm explain` shows it to operators."),
 });
@@ -73,7 +73,7 @@ export const policySchema = toolPolicyOptions
   .describe("What is allowed, for all actors.");
 
 export const actorOptions = z.strictObject({
-  tools: z.array(actionPattern()).describe("The actions the actor may use: names, or globs. `[]`: none."),
+  tools: z.array(actionPattern()).describe("The actions the actor may use: names, globs, or `tag:<tag>`. `[]`: none."),
   scope: text("text").optional().describe("A word for rules to compare, as `actor.scope`."),
   attributes: z
     .record(
@@ -92,8 +92,13 @@ export const actorOptions = z.strictObject({
   surface: surfaceOptions.optional().describe("Overrides `surface` for this actor."),
   model: text("the name of a model")
     .optional()
-    .describe("The model of `models` that answers when the actor is called. Absent: `default`."),
+    .describe("The model of `models` that answers when the actor is called. Absent: the one named `default`."),
   instructions: text("text").optional().describe("What the actor's model is told about its task, in its prompt."),
+  description: text("text").optional().describe("What the actor is for. Actors and agents that can call it see this."),
+  exposed: z
+    .boolean()
+    .optional()
+    .describe("Whether the agents of `a2a.clients` can call it, as far as the policy allows. Absent: they cannot."),
   tier: z
     .enum(modelTiers)
     .optional()
@@ -122,7 +127,7 @@ export const worldOptions = z.strictObject({
   description: text("text").optional().describe("What the world is for. The directory shows it."),
   actions: list(
     actionPattern(),
-    "Actions that belong to the world, besides its skills: names, or globs. Only actors in it see them.",
+    "Actions that belong to the world, besides its skills: names, globs, or `tag:<tag>`. Only actors in it see them.",
   ),
   groups: list(directoryGroup, "Groups of the directory for actors in the world, before all others."),
 });

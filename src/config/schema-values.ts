@@ -14,6 +14,7 @@ export type Options<T> = T extends (...args: never[]) => unknown
 /** How documentation writes a reference. */
 export const REFERENCE_FORMS = `\`\${env:NAME}\` or \`\${secret:NAME}\``;
 export const DAY_MS = 86_400_000;
+export const HOT_LIST_LIMIT = 64;
 
 export function flag(preset: boolean, meaning: string) {
   return z.boolean().default(preset).describe(meaning);

@@ -1,11 +1,14 @@
 import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
 import { parseDuration } from "../core/runtime.ts";
+import { modelTiers } from "../core/surface-choice.ts";
+import { actionRetrievalSchema } from "./action-retrieval.ts";
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { modelsSchema } from "./models-schema.ts";
-import { actorsSchema, policySchema, worldsSchema } from "./policy-schema.ts";
+import { a2aSchema, peersSchema } from "./peers-schema.ts";
+import { actorsSchema, type budgetOptions, policySchema, worldsSchema } from "./policy-schema.ts";
 import {
   DAY_MS,
   duration,
@@ -68,6 +71,8 @@ export const configSchema = z
     servers: serversSchema,
     mcp: mcpSchema,
     gateway: gatewaySchema,
+    peers: peersSchema,
+    a2a: a2aSchema,
     policy: policySchema,
     actors: actorsSchema,
     worlds: worldsSchema,
@@ -75,6 +80,13 @@ export const configSchema = z
     approvals: approvalsSchema,
     routing: routingSchema,
     infospace: infospaceSchema,
+    routerModel: z
+      .enum(modelTiers)
+      .default("strong")
+      .describe(
+        "The tier of actors that name none. `light`: their prompts tell a weak model each step, and its first step must look actions up.",
+      ),
+    actionRetrieval: actionRetrievalSchema,
     surface: surfaceSchema,
     search: searchSchema,
     limits: limitsSchema,
@@ -117,12 +129,50 @@ export const configSchema = z
       if (first !== name) context.addIssue({ code: "custom", path: ["gateway", "profiles", name, "token"], message });
     }
   })
-  .superRefine(({ models, policy }, context) => {
-    const scope = (["turn", "session", "tenant"] as const).find((each) => policy.budgets[each]?.cost !== undefined);
-    if (scope === undefined) return;
-    const message = `policy.budgets.${scope}.cost needs it. For a model without costs: { input: 0, output: 0 }`;
-    for (const [name, { price }] of Object.entries(models))
-      if (price === undefined) context.addIssue({ code: "custom", path: ["models", name, "price"], message });
+  .superRefine(({ peers, a2a, actors }, context) => {
+    for (const name of Object.keys(peers).filter((each) => Object.hasOwn(actors, each)))
+      context.addIssue({
+        code: "custom",
+        path: ["peers", name],
+        message: "an actor is called that; rename one of them",
+      });
+    const clients = Object.entries(a2a.clients);
+    for (const [name, { actor, token }] of clients) {
+      const path = ["a2a", "clients", name];
+      const unknown = `no actor is called that${didYouMean(actor, Object.keys(actors))}`;
+      if (!Object.hasOwn(actors, actor))
+        context.addIssue({ code: "custom", path: [...path, "actor"], message: unknown });
+      const [first] = clients.find(([, other]) => other.token === token) ?? [];
+      const message = `the client ${first} has the same token; give each client its own`;
+      if (first !== name) context.addIssue({ code: "custom", path: [...path, "token"], message });
+    }
+  })
+  .superRefine(({ models, policy, actors }, context) => {
+    // Skills ask `default`, so an actor may cause costs of that one and of its own.
+    const limited = [
+      { place: "policy.budgets", budgets: policy.budgets, asked: Object.keys(models) },
+      ...Object.entries(actors).map(([name, { budgets = {}, model = "default" }]) => ({
+        place: `actors.${name}.budgets`,
+        budgets,
+        asked: ["default", model],
+      })),
+    ];
+    for (const [name, { price }] of Object.entries(models)) {
+      const needing = limited.find(
+        ({ budgets, asked }) => findCostScope(budgets) !== undefined && asked.includes(name),
+      );
+      if (price !== undefined || needing === undefined) continue;
+      const key = `${needing.place}.${findCostScope(needing.budgets)}.cost`;
+      const message = `${key} needs it. For a model without costs: { input: 0, output: 0 }`;
+      context.addIssue({ code: "custom", path: ["models", name, "price"], message });
+    }
+  })
+  .superRefine(({ models, actors }, context) => {
+    for (const [name, { model }] of Object.entries(actors)) {
+      if (model === undefined || Object.hasOwn(models, model)) continue;
+      const message = `no model is called that${didYouMean(model, Object.keys(models))}`;
+      context.addIssue({ code: "custom", path: ["actors", name, "model"], message });
+    }
   })
   .superRefine(({ worlds, world, actors }, context) => {
     const named = Object.entries(actors).map(([name, actor]) => [["actors", name, "world"], actor.world] as const);
@@ -142,6 +192,9 @@ export const configSchema = z
     }
   })
   .meta({ title: "Quartermaster configuration" });
+
+const findCostScope = (budgets: z.output<typeof budgetOptions>): string | undefined =>
+  (["turn", "session", "tenant"] as const).find((scope) => budgets[scope]?.cost !== undefined);
 
 /** A whole and valid configuration: every default filled in, every reference unfilled. */
 export type Config = Options<z.output<typeof configSchema>>;

@@ -5,7 +5,7 @@ import { canonicalJson, clip, getOrCreate, type Json, type JsonObject } from "./
 import type { CallModel } from "./model.ts";
 import type { ActionName } from "./names.ts";
 import type { ArgumentForms } from "./normalize-arguments.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Outcome, WaitingOutcome } from "./outcome.ts";
 import type { Duration } from "./runtime.ts";
 import type { TraceCarrier } from "./tracing.ts";
 
@@ -40,6 +40,10 @@ export interface CallContext {
    * for a person when the handler ends, this call waits too, and the handler's return value is its progress.
    */
   invoke(name: string, args?: unknown, as?: MethodCall): Promise<Outcome>;
+  /** Makes this call wait for one that was made inside it for another caller, as if `invoke` had made it. */
+  waitFor(outcome: WaitingOutcome): void;
+  /** The slots that this call and those around it hold. Calls inside it need not wait for them. */
+  readonly heldSlots: ReadonlySet<string>;
   /** The visible actions that match one of the names or globs, sorted by name. Asks servers whose tools are named here. */
   listVisible(patterns: readonly string[]): Promise<readonly VisibleAction[]>;
   /** The method around this call, directly or through other calls. */
@@ -170,6 +174,8 @@ export interface Action {
   /** Awaited before a call is decided, so that `isAccepted` and `readiness` are up to date. Has no effect. */
   readonly refresh?: () => Promise<void>;
   readonly peerExposed: boolean;
+  /** The local actor that its calls are handed to. That actor itself does not see it. */
+  readonly localActor?: string;
   /** Absent: visible to every caller. */
   readonly owner?: ActionOwner;
   readonly madeFrom?: ActionProvenance;

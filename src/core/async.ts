@@ -36,18 +36,20 @@ export interface TimeLimit {
 
 /**
  * Runs `work` with a signal that aborts when the time is up or the outer signal aborts. Rejects at that moment even if
- * the work ignores its signal. Does not start the work if the outer signal has already aborted.
+ * the work ignores its signal. Does not start the work if the outer signal has already aborted. `restart` gives the work
+ * its whole time again.
  */
 export async function withTimeout<T>(
   { ms, signal: outer, timeoutError, abortError }: TimeLimit,
-  work: (signal: AbortSignal) => T | Promise<T>,
+  work: (signal: AbortSignal, restart: () => void) => T | Promise<T>,
 ): Promise<T> {
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort(timeoutError()), ms);
   const stopListening = onAbort(outer, (reason) => controller.abort(abortError?.(reason) ?? reason));
   try {
     controller.signal.throwIfAborted();
-    return await raceAbort(work(controller.signal), controller.signal);
+    const restart = (): void => void timer.refresh();
+    return await raceAbort(work(controller.signal, restart), controller.signal);
   } finally {
     clearTimeout(timer);
     stopListening();

@@ -85,6 +85,8 @@ export const eventShapes = {
   "definition.accepted": z.object({ ...tool, by: text }),
   "definition.rejected": z.object({ ...tool, by: text }),
   "definition.withheld": z.object({ ...tool, reasons: texts }),
+  /** A peer has taken a message of this call as a task. After a crash, the peer can be asked about the task. */
+  "delegation.started": z.object({ ...call, action: text, task: text, hops: count }),
   "directory.rendered": z.object({ groups: texts, actions: count }),
   "distribution.failed": z.object({ ...call, action: text, destination: text, reason: text }),
   "embeddings.built": z.object({
@@ -154,6 +156,15 @@ export const eventShapes = {
   "server.removed": z.object({ server: text, by: text }),
   "server.started": z.object({ server: text, launch: text, pid: count.optional(), protocol: text, durationMs: count }),
   "server.stopped": z.object({ server: text, reason: z.enum(["asked", "idle", "closing", "ended"]) }),
+  /** Older tool results were replaced by handles, and older turns by a summary, in what a model gets of a session. */
+  "session.compacted": z.object({
+    turnId: text,
+    results: count,
+    turns: count,
+    tokensBefore: count,
+    tokensAfter: count,
+  }),
+  "session.removed": z.object({ messages: count }),
   "skill.trusted": z.object({ skill: text, digest: text, by: text, source: text }),
   "skill.withheld": z.object({ skill: text, digest: text, reason: text }),
   specialist_execution: z.object({
@@ -169,7 +180,9 @@ export const eventShapes = {
   "surface.called": z.object({ surface: text, tool: text, args: any, ok: z.boolean(), code: optionalText }),
   "tool.refused": z.object({ ...method, tool: text }),
   "turn.ended": z.object({ turnId: text, state: z.enum(["complete", "failed", "cancelled"]) }),
+  "turn.interrupted": z.object({ turnId: text, calls: count }),
   "turn.resumed": z.object({ turnId: text, calls: texts }),
+  "turn.started": z.object({ turnId: text, model: text, parent: optionalText, hops: count.optional() }),
   "turn.suspended": z.object({ turnId: text, approvals: texts }),
 } as const;
 

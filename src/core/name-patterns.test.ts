@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { matchesGlob } from "./name-patterns.ts";
+import { createPatternSet, matchesGlob } from "./name-patterns.ts";
+import { actionName } from "./names.ts";
 
 test.each([
   ["*", "anything__at.all", true],
@@ -30,4 +31,17 @@ test("agrees with the equivalent regular expression", () => {
 
 test("matches a hostile pattern quickly", () => {
   expect(matchesGlob("*a".repeat(500), "a".repeat(5000).concat("b"))).toBe(false);
+});
+
+test.each([
+  [["tag:safe"], "tag:safe"],
+  [["tag:other", "file__*"], "file__*"],
+  [["file__*", "tag:safe"], "tag:safe"],
+  [["tag:safe", "file__read"], "file__read"],
+  [["tag:saf", "tag:*"], undefined],
+  [["safe"], undefined],
+])("the patterns %j match a tagged action by %j", (patterns, expected) => {
+  const action = { name: actionName("file", "read"), category: "file", entry: "read", tags: ["safe", "read"] };
+
+  expect(createPatternSet(patterns).findMatch(action)).toBe(expected);
 });

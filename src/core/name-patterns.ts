@@ -1,4 +1,5 @@
 import type { Action } from "./action.ts";
+import { didYouMean } from "./nearest.ts";
 
 /** Whether `text` matches a glob of `*` and `?`. They match separators, too: `github.*` is everything below it. */
 export function matchesGlob(pattern: string, text: string): boolean {
@@ -25,6 +26,9 @@ export function matchesGlob(pattern: string, text: string): boolean {
 export const isGlob = (pattern: string): boolean => /[*?]/.test(pattern);
 export type PatternSet = ReturnType<typeof createPatternSet>;
 
+type NamedAction = Pick<Action, "name" | "category" | "entry">;
+type TaggedAction = NamedAction & Pick<Action, "tags">;
+
 const TAG_PREFIX = "tag:";
 
 /**
@@ -35,15 +39,14 @@ export function createPatternSet(patterns: readonly string[]) {
   const names = patterns.filter((pattern) => !pattern.startsWith(TAG_PREFIX));
   const exact: ReadonlySet<string> = new Set(names.filter((pattern) => !isGlob(pattern)));
   const globs: readonly string[] = names.filter(isGlob);
-  const findNamed = (action: Action) => listSpellings(action).find((spelling) => exact.has(spelling));
+  const findNamed = (action: NamedAction) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
+    patterns,
     exact,
-    globs,
-    tags,
     /** Whether the action is listed by name, not only matched by a glob. */
-    listsByName: (action: Action): boolean => exact.size > 0 && findNamed(action) !== undefined,
+    listsByName: (action: NamedAction): boolean => exact.size > 0 && findNamed(action) !== undefined,
     /** The matching pattern: names before tags, tags before globs. */
-    findMatch(action: Action): string | undefined {
+    findMatch(action: TaggedAction): string | undefined {
       const named = exact.size === 0 ? undefined : findNamed(action);
       if (named !== undefined) return named;
       const tag = tags.find((each) => action.tags.includes(each));
@@ -54,5 +57,20 @@ export function createPatternSet(patterns: readonly string[]) {
   };
 }
 
-export const listSpellings = (action: Pick<Action, "name" | "category" | "entry">): readonly string[] =>
+/** The patterns that fit none of the actions. `near`: the name or tag that may be meant, or nothing. */
+export function findIdlePatterns(patterns: readonly string[], actions: readonly TaggedAction[]) {
+  return patterns
+    .filter((pattern) => {
+      const { findMatch } = createPatternSet([pattern]);
+      return !actions.some((action) => findMatch(action) !== undefined);
+    })
+    .map((pattern) => {
+      const known = pattern.startsWith(TAG_PREFIX)
+        ? actions.flatMap(({ tags }) => tags.map((tag) => TAG_PREFIX + tag))
+        : actions.flatMap(listSpellings);
+      return { pattern, near: didYouMean(pattern, new Set(known)) };
+    });
+}
+
+export const listSpellings = (action: NamedAction): readonly string[] =>
   action.category === "tool" ? [action.name, action.entry] : [action.name];

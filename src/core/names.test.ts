@@ -48,7 +48,10 @@ describe("names", () => {
   test.each([
     ["agent.peer__alice", "agent.peer", "alice"],
     ["mcp__github__create_issue", "mcp", "github__create_issue"],
+    ["mcp__call_tool", "mcp", "call_tool"],
+    ["mcp__install_registry", "mcp", "install_registry"],
     ["rag_corpus__meetings", "rag_corpus", "meetings"],
+    ["file__read", "file", "read"],
     ["file___hidden", "file", "_hidden"],
   ])("%s is %s and %s", (text, category, entry) => {
     const name = parseActionName(text);

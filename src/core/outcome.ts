@@ -11,6 +11,8 @@ interface OutcomeBase {
   readonly durationMs: number;
   /** Set when an earlier identical call ran instead: the id of that call. */
   readonly ranAs?: string;
+  /** Whether the name or the arguments had to be corrected. */
+  readonly isRepaired?: true;
   /** The result for an interface that can show more than text. Absent: `data` or `error` is all there is. */
   readonly content?: Content;
 }

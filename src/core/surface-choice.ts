@@ -24,6 +24,20 @@ export const activationScopes = ["run", "session"] as const;
 /** How long an activated action stays a tool: for one turn or for the session. */
 export type ActivationScope = (typeof activationScopes)[number];
 
+/** The hot list before anything is used. A caller gets those it sees. */
+export const hotListSeed: readonly string[] = [
+  "file__read",
+  "file__list",
+  "file__grep",
+  "file__glob",
+  "file__write",
+  "mcp__search_registry",
+  "mcp__install_registry",
+  "mcp__install_package",
+  "mcp__list_tools",
+  "mcp__call_tool",
+];
+
 export const modelTiers = ["light", "strong"] as const;
 
 /** How much help a model needs to use the tools. `light`: a weak model that is told each step. */

@@ -59,6 +59,19 @@ export function createAnchors(store: Pick<AnchorStore, "read">): Anchors {
   };
 }
 
+/** Makes the tokens in a value of one actor valid for another one too, which is given them. */
+export async function shareAnchors(
+  store: Pick<AnchorStore, "read" | "put">,
+  { from, to }: { readonly from: Caller; readonly to: Caller },
+  value: unknown,
+): Promise<void> {
+  const tokens = [...new Set(collectTextsWithTokens(value).flatMap(findTokens))];
+  if (tokens.length === 0) return;
+  const known = await store.read(anchorOwner(from), tokens);
+  // One by one: a token that the other actor has already is not stored again.
+  for (const entry of known) await store.put(anchorOwner(to), new Map([entry]));
+}
+
 export const anchorOwner = ({ tenant, session, actor }: Caller): string =>
   JSON.stringify([tenant ?? null, session, actor]);
 

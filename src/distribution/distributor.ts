@@ -41,6 +41,8 @@ interface ResultContext {
   readonly caller: Caller;
   /** Aborts the wait for a view from the host. */
   readonly signal?: AbortSignal | undefined;
+  /** Whether another agent made the call. It gets the view for peers in place of the model's. */
+  readonly isForPeer?: boolean;
 }
 
 export type DistributedResult = { readonly data: unknown; readonly forModel: Json; readonly audit: Json };
@@ -60,6 +62,7 @@ export function createDistributor(options: DistributorOptions) {
   const destinations = checkDestinations(options.destinations ?? {});
   const model = destinations.find(({ name }) => name === "llm-session");
   const audit = destinations.find(({ name }) => name === "audit");
+  const peer = destinations.find(({ name }) => name === "peer-response");
   const prune = createAnchorPruner(store, runtime.now, onProblem);
 
   function reportFailure(destination: Destination, job: DeliveryJob, thrown: unknown): void {
@@ -144,7 +147,10 @@ export function createDistributor(options: DistributorOptions) {
       const forAudit = createDestinationView("audit", job, audit);
       const plain = createDestinationView("llm-session", job, model);
       for (const delivery of deliveries) delivery.offer(job);
-      return { data: record ?? null, forModel: await createModelView(job, plain), audit: forAudit };
+      const forModel = about.isForPeer
+        ? createDestinationView("peer-response", job, peer)
+        : await createModelView(job, plain);
+      return { data: record ?? null, forModel, audit: forAudit };
     },
     async close() {
       await Promise.all(deliveries.map((delivery) => delivery.close(CLOSING_MS)));

@@ -3,10 +3,10 @@ import type { Config } from "../config/schema.ts";
 import { createTokenAuthorizer } from "../core/token-authorizer.ts";
 import { getApproverRoles, readApproverTokens } from "./approvers.ts";
 
-type Given = Pick<Config, "approvals" | "gateway">;
+type Given = Pick<Config, "approvals" | "gateway" | "a2a">;
 
-function configOf(approvers: object, profiles: object = {}): Given {
-  return { approvals: { approvers }, gateway: { profiles } } as unknown as Given;
+function configOf(approvers: object, profiles: object = {}, clients: object = {}): Given {
+  return { approvals: { approvers }, gateway: { profiles }, a2a: { clients } } as unknown as Given;
 }
 
 const env: Record<string, string> = {
@@ -57,9 +57,10 @@ describe("tokens", () => {
   });
 
   test.each([
-    ["of two approvers", configOf({ ann, eve: { roles: [], token: "SAME" } }), /approvers ann and eve/],
+    ["of two approvers", configOf({ ann, eve: { roles: [], token: "SAME" } }), /approver ann and the approver eve/],
     ["that can be guessed", configOf({ ann, sam: { roles: [], token: "SHORT" } }), /approver sam has fewer than 16/],
-    ["of a client, too", configOf({ ann }, { default: { token: "SAME" } }), /approver ann and the profile default/],
+    ["of a profile, too", configOf({ ann }, { default: { token: "SAME" } }), /approver ann and the profile default/],
+    ["of another agent, too", configOf({ ann }, {}, { eve: { token: "SAME" } }), /approver ann and the client eve/],
   ])("%s are refused", (_whose, config, message) => {
     expect(() => readApproverTokens(config, { fill, onProblem: () => {} })).toThrow(
       expect.objectContaining({ code: "invalid_config", message: expect.stringMatching(message) }),

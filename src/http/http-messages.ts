@@ -7,11 +7,11 @@ import { quoteName } from "../core/names.ts";
 const BODY_BYTES = 64 * 1024;
 
 /** The text of a request's body. Throws `unsupported_content`, `too_large` and `cancelled`, and then stops reading. */
-export async function readTextBody(request: Request, type: string): Promise<string> {
+export async function readTextBody(request: Request, type: string, limit = BODY_BYTES): Promise<string> {
   const [given = ""] = (request.headers.get("content-type") ?? "").split(";");
   if (given.trim().toLowerCase() !== type)
     throw new QmError("unsupported_content", `the body must be ${type}`, { hint: `Send Content-Type: ${type}.` });
-  const bytes = await readLimitedBytes(request).catch((thrown: unknown) => {
+  const bytes = await readLimitedBytes(request, limit).catch((thrown: unknown) => {
     throw thrown instanceof QmError ? thrown : new QmError("cancelled", "the body was not sent to its end");
   });
   try {
@@ -21,15 +21,15 @@ export async function readTextBody(request: Request, type: string): Promise<stri
   }
 }
 
-async function readLimitedBytes({ body, headers }: Request): Promise<Buffer> {
-  const tooLarge = new QmError("too_large", `a body has at most ${BODY_BYTES} bytes`);
-  if (Number(headers.get("content-length") ?? 0) > BODY_BYTES) throw tooLarge;
+async function readLimitedBytes({ body, headers }: Request, limit: number): Promise<Buffer> {
+  const tooLarge = new QmError("too_large", `a body has at most ${limit} bytes`);
+  if (Number(headers.get("content-length") ?? 0) > limit) throw tooLarge;
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = body?.getReader();
   for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) {
     size += next.value.length;
-    if (size > BODY_BYTES) throw tooLarge;
+    if (size > limit) throw tooLarge;
     chunks.push(next.value);
   }
   return Buffer.concat(chunks, size);

@@ -1,7 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import { omitUndefined } from "../core/json.ts";
 import {
-  type Budgets,
   type BudgetUsage,
   checkModelBudget,
   createBudgetObjection,
@@ -11,13 +10,14 @@ import {
   type UsageStore,
 } from "../policy/budget.ts";
 import type { Objection } from "../policy/objection.ts";
+import type { Policy } from "../policy/policy.ts";
 
 export type BudgetMeter = ReturnType<typeof createBudgetMeter>;
 
 /** Counts calls against budgets. Does nothing, at no cost, for a caller without a budget. */
-export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
+export function createBudgetMeter(store: UsageStore, getPolicy: () => Pick<Policy, "budgets" | "actors">) {
   const findAccounts = (caller: Caller) => {
-    const accounts = listAccounts(budgets(), caller);
+    const accounts = listAccounts(getPolicy(), caller);
     return accounts.length === 0 ? undefined : { accounts, keys: accounts.map(({ key }) => key) };
   };
   return {
@@ -32,7 +32,7 @@ export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
       const entries = accounts.map(({ key, limits }) => omitUndefined({ key, maxCalls: limits.calls }));
       return store.charge(entries).then((charged) => {
         const full = charged.ok ? undefined : accounts.find(({ key }) => key === charged.key);
-        return full && createBudgetObjection(full.scope, "calls", full.limits.calls ?? 0);
+        return full && createBudgetObjection(full, "calls");
       });
     },
     /** Answers the objection to a request to a language model. Parallel requests may all pass before one is counted. */
@@ -42,7 +42,7 @@ export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
       const unpriced = hasPrice ? undefined : found.accounts.find(({ limits }) => limits.cost !== undefined);
       return unpriced === undefined
         ? checkModelBudget(found.accounts, await store.read(found.keys))
-        : createUnpricedObjection(unpriced.scope, unpriced.limits.cost ?? 0);
+        : createUnpricedObjection(unpriced);
     },
     async addModelUsage(caller: Caller, usage: ModelUsage): Promise<void> {
       const found = findAccounts(caller);

@@ -67,5 +67,5 @@ export function createCallModel(
   }
 }
 
-const computeCost = ({ inputTokens, outputTokens }: ModelAnswer, { input, output }: ModelPrice): number =>
+export const computeCost = ({ inputTokens, outputTokens }: ModelAnswer, { input, output }: ModelPrice): number =>
   (inputTokens * input + outputTokens * output) / 1_000_000;

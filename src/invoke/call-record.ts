@@ -123,7 +123,7 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
         write({ type: "action.activated", data: { callId, action, scope } });
       },
       modelCalled(request, ended) {
-        write({ type: "model.called", data: { callId, ...summarizeModelRequest(request, ended) } });
+        write(describeModelCall(callId, request, ended));
       },
       flush: () => sink.flush(first),
       async ended(outcome, result, askedAs = callId) {
@@ -181,6 +181,16 @@ export function summarizeEnd(outcome: Exclude<Outcome, { status: "waiting" }>, r
   const cut = audit === undefined ? outcome.value : formatResultValue(audit);
   return { ...common, ...kept, result: { cut }, resultHash: hash("sha256", text, "hex") };
 }
+
+/** A request to a language model, as the ledger has it. `callId`: of the call or the turn that made it. */
+export const describeModelCall = (
+  callId: string,
+  request: ModelRequest,
+  ended: EndedModelRequest,
+): UnstampedEvent<"model.called"> => ({
+  type: "model.called",
+  data: { callId, ...summarizeModelRequest(request, ended) },
+});
 
 function summarizeModelRequest(request: ModelRequest, { answer, durationMs, ...rest }: EndedModelRequest) {
   const { messages, tools, ...settings } = request;

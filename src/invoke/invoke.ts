@@ -11,6 +11,7 @@ import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { HintWords } from "../core/hint.ts";
+import { checkHops, PEER_VIA } from "../core/hops.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { createPatternSet, isGlob } from "../core/name-patterns.ts";
@@ -105,6 +106,8 @@ export interface InvokePipeline {
   /** Removes secrets from what the tracer gets. */
   readonly redact: (value: unknown) => Json;
   readonly valueLimit: number;
+  /** How often work may be handed on. Absent in a replay. */
+  readonly hopsLimit?: number;
   /** Reports a problem that does not change the outcome. */
   readonly onProblem: (problem: string) => void;
 }
@@ -134,6 +137,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
     } catch (thrown) {
       outcome = createFailedOutcome(ending(), thrown);
     }
+    if (progress.isRepaired) outcome = { ...outcome, isRepaired: true };
     await finishCall(outcome, record, progress, call.permit === undefined);
   } catch (thrown) {
     progress.permit?.leave();
@@ -146,6 +150,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
 interface CallProgress {
   action?: Action;
   result?: CheckedResult;
+  isRepaired?: true;
   permit: ExecutionPermit | undefined;
   began: boolean;
   /** Another process ran this call while it waited here, and writes its end. */
@@ -174,7 +179,8 @@ async function attempt(
   progress: CallProgress,
   signal: AbortSignal | undefined,
 ): Promise<(ending: CallEnding) => Outcome> {
-  const { lineage, meter, runtime } = pipeline;
+  const { lineage, meter, runtime, hopsLimit } = pipeline;
+  if (hopsLimit !== undefined) checkHops(asked.caller, hopsLimit);
   const finding = pipeline.live.find(asked.name) ?? learnNamedSource(pipeline, asked, signal);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
@@ -184,6 +190,7 @@ async function attempt(
   const { action, how } = resolveAction(view, call.name);
   progress.action = action;
   record.resolved(action, how);
+  if (how === "respelled") progress.isRepaired = true;
   // A stored result comes from the action that made it, not from the handle that loads it.
   if (action.madeFrom === undefined) lineage.add([action.name]);
 
@@ -193,6 +200,7 @@ async function attempt(
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
   record.repaired(action, prepared);
+  if (prepared.repairs.length > 0 && !prepared.isNormalized) progress.isRepaired = true;
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   if (action.refresh !== undefined) await action.refresh();
@@ -255,10 +263,11 @@ async function attempt(
     // An approval allows one run.
     const once = progress.permit !== undefined;
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
+    const isForPeer = call.via === PEER_VIA;
     const checked = await pipeline.router.dispatch(routed, async (limits) => {
       const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
       const distribute = (annotated: AnnotatedRecord<unknown>) =>
-        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal });
+        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal, isForPeer });
       return answered instanceof WaitingInside
         ? toInnerWait(answered, distribute, pipeline.valueLimit)
         : checkResult(action, answered, distribute);
@@ -301,6 +310,7 @@ function createRunContext(
       progress.afterEnd = work;
     },
     held: inside?.held,
+    heldSlots: held,
     async begin() {
       if (!progress.began) await progress.permit?.begin();
       progress.began = true;

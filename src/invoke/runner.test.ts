@@ -11,6 +11,7 @@ const context: RunContext = {
   callId: "c",
   sees: () => false,
   listVisible: async () => [],
+  heldSlots: new Set(),
   afterEnd: () => {},
   storeStream: () => {
     throw new Error("nothing is streamed here");

@@ -19,7 +19,16 @@ export interface RunLimits {
 export interface RunContext
   extends Pick<
     CallContext,
-    "caller" | "callId" | "dialogue" | "sees" | "listVisible" | "method" | "afterEnd" | "approvalDecision" | "trace"
+    | "caller"
+    | "callId"
+    | "dialogue"
+    | "sees"
+    | "listVisible"
+    | "method"
+    | "afterEnd"
+    | "approvalDecision"
+    | "trace"
+    | "heldSlots"
   > {
   /** Creates the handler's `model`. */
   createModel?(signal: AbortSignal): CallContext["model"];
@@ -83,9 +92,9 @@ export function createRunner(limits: RunLimits): Runner {
         begun = true;
         await begin?.();
         signal.throwIfAborted();
-        const { invoke, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
+        const { invoke, waitFor, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
         const optional = omitUndefined({ dialogue, model: createModel?.(signal) });
-        const handlerContext = { ...context, ...optional, signal, untimed, invoke };
+        const handlerContext = { ...context, ...optional, signal, untimed, invoke, waitFor };
         work = runHandler(action, args, handlerContext, storeStream);
         return await raceAbort(noteWaiting(work, listWaiting), signal);
       } catch (thrown) {

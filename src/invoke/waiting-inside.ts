@@ -26,6 +26,9 @@ export function trackWaiting(call: CallContext["invoke"]) {
       else if (waiting.size > 0) waiting.delete(toCallKey(name, args));
       return outcome;
     },
+    waitFor(outcome: WaitingOutcome): void {
+      waiting.set(outcome.approval.id, outcome);
+    },
     listWaiting: (): readonly WaitingOutcome[] => [...waiting.values()],
   };
 }

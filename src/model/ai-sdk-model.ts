@@ -1,15 +1,24 @@
 import type { OpenAICompatibleProvider } from "@ai-sdk/openai-compatible";
 import { QmError } from "../core/errors.ts";
 import { isRecord, type Json, omitUndefined } from "../core/json.ts";
-import type { Model, ModelAnswer, ModelMessage, ModelPrice, ModelRequest, ModelToolCall } from "../core/model.ts";
+import type {
+  Model,
+  ModelAnswer,
+  ModelMessage,
+  ModelPrice,
+  ModelRequest,
+  ModelToolCall,
+  TextListener,
+} from "../core/model.ts";
 import { createWireNames } from "../core/wire-names.ts";
-import { type ModelLimits, withAttempts } from "./attempts.ts";
+import { type Attempt, type ModelLimits, withAttempts } from "./attempts.ts";
+import { collectStream } from "./collect-stream.ts";
 
 /** A language model of the AI SDK, version 6: `anthropic("…")`, `openai("…")`, a mock of `ai/test`. */
 export type AiSdkModel = ReturnType<OpenAICompatibleProvider["languageModel"]>;
 
 type CallOptions = Parameters<AiSdkModel["doGenerate"]>[0];
-type GeneratedAnswer = Awaited<ReturnType<AiSdkModel["doGenerate"]>>;
+export type GeneratedAnswer = Awaited<ReturnType<AiSdkModel["doGenerate"]>>;
 type Prompt = CallOptions["prompt"];
 type AssistantPart = Extract<Prompt[number], { role: "assistant" }>["content"][number];
 type WireNames = ReturnType<typeof createWireNames>;
@@ -23,7 +32,8 @@ export function createAiSdkModel(model: AiSdkModel, { price, ...limits }: AiSdkM
   return {
     name: model.modelId,
     ...omitUndefined({ price }),
-    generate: (request, signal) => generateWithModel(model, request, { name: model.modelId, ...limits, signal }),
+    generate: (request, signal, onText) =>
+      generateWithModel(model, request, { name: model.modelId, ...limits, signal, onText }),
   };
 }
 
@@ -31,18 +41,30 @@ interface Generation extends Partial<ModelLimits> {
   readonly name: string;
   readonly apiKey?: string | undefined;
   readonly signal: AbortSignal;
+  /** Given: the answer is streamed. */
+  readonly onText?: TextListener | undefined;
 }
 
 /** Sends one request, repeated as the limits allow. Rejects with a `QmError` that does not contain the key. */
 export async function generateWithModel(
-  model: Pick<AiSdkModel, "doGenerate">,
+  model: Pick<AiSdkModel, "doGenerate" | "doStream">,
   request: ModelRequest,
-  generation: Generation,
+  { onText, ...limits }: Generation,
 ): Promise<ModelAnswer> {
   const names = createWireNames(listToolNames(request));
   const options = toCallOptions(request, names);
-  const send = (abortSignal: AbortSignal) => Promise.resolve(model.doGenerate({ ...options, abortSignal }));
-  const { answer, attempts } = await withAttempts(generation, send);
+  const send = async ({ signal: abortSignal, restartTimer, forbidRepeat }: Attempt) => {
+    if (onText === undefined) return model.doGenerate({ ...options, abortSignal });
+    const { stream } = await model.doStream({ ...options, abortSignal });
+    const show = (piece: string): void => {
+      // A second attempt would show the text twice.
+      forbidRepeat();
+      // The answer does not depend on the listener, which may also be an async function.
+      void (async () => onText(piece))().catch(() => {});
+    };
+    return collectStream(stream, abortSignal, { onText: show, onPart: restartTimer });
+  };
+  const { answer, attempts } = await withAttempts(limits, send);
   return toModelAnswer(answer, request, names, attempts);
 }
 
@@ -102,7 +124,7 @@ const toCallPart = (toolCallId: string, toolName: string, args: unknown) => ({
 });
 
 function toModelAnswer(
-  { content, finishReason, usage }: GeneratedAnswer,
+  { content, finishReason, usage }: Pick<GeneratedAnswer, "content" | "finishReason" | "usage">,
   request: ModelRequest,
   names: WireNames,
   attempts: number,

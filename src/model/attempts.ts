@@ -5,7 +5,7 @@ import { quoteName } from "../core/names.ts";
 import { type ModelFailure, readFailure } from "./model-failure.ts";
 
 export interface ModelLimits {
-  /** Of one attempt. */
+  /** Of one attempt. Of a streamed answer: of the wait for each of its parts. */
   readonly timeoutMs: number;
   /** How often a failed request is repeated, if repeating it may help. */
   readonly retries: number;
@@ -23,23 +23,39 @@ interface Attempts extends Partial<ModelLimits> {
   readonly signal: AbortSignal;
 }
 
+/** One attempt, for the function that sends the request. */
+export interface Attempt {
+  readonly signal: AbortSignal;
+  /** Gives the attempt its whole time again. */
+  restartTimer(): void;
+  /** Makes this attempt the last one, also if it fails. */
+  forbidRepeat(): void;
+}
+
 /** Sends a request until it is answered, the retries are used up, or the signal aborts. Rejects with a `QmError`. */
 export async function withAttempts<T>(
   { name, apiKey, signal, ...limits }: Attempts,
-  send: (signal: AbortSignal) => Promise<T>,
+  send: (attempt: Attempt) => Promise<T>,
 ): Promise<{ readonly answer: T; readonly attempts: number }> {
   const { timeoutMs, retries } = { ...DEFAULT_LIMITS, ...limits };
   const timeoutError = () =>
     new QmError("timed_out", `the language model ${quoteName(name)} did not answer within ${timeoutMs} ms`, {
       hint: "Ask for less, or raise timeout_ms of this model.",
     });
+  let canRepeat = true;
+  const forbidRepeat = (): void => {
+    canRepeat = false;
+  };
   for (let attempt = 1, wait = FIRST_PAUSE_MS; ; attempt++, wait *= 2) {
     try {
-      return { answer: await withTimeout({ ms: timeoutMs, signal, timeoutError }, send), attempts: attempt };
+      const answer = await withTimeout({ ms: timeoutMs, signal, timeoutError }, (signal, restartTimer) =>
+        send({ signal, restartTimer, forbidRepeat }),
+      );
+      return { answer, attempts: attempt };
     } catch (thrown) {
       throwIfAborted(name, signal);
       const failure: ModelFailure = readFailure(thrown, { name, apiKey });
-      if (!failure.canRetry || attempt > retries) throw addAttempts(failure.error, attempt);
+      if (!failure.canRetry || !canRepeat || attempt > retries) throw addAttempts(failure.error, attempt);
       await pause(Math.min(failure.waitMs ?? wait, LONGEST_PAUSE_MS), undefined, { signal }).catch(() => {});
       throwIfAborted(name, signal);
     }

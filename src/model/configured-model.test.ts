@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { QmError } from "../core/errors.ts";
 import type { ModelRequest } from "../core/model.ts";
 import { createConfiguredModel, type ModelEndpoint, type ModelSettings } from "./configured-model.ts";
-import { type ScriptedAnswer, startModelServer } from "./testing.ts";
+import { type ScriptedAnswer, startScriptedServer } from "./testing.ts";
 
 const KEY = "sk-proj-abcdefghijklmnop";
 const HELLO: ModelRequest = { messages: [{ role: "user", text: "Hello" }] };
@@ -13,7 +13,7 @@ const NOW = { "retry-after": "0" };
 const never = new AbortController().signal;
 
 async function startServer(...script: ScriptedAnswer[]) {
-  const server = await startModelServer(...script);
+  const server = await startScriptedServer(...script);
   onTestFinished(server.close);
   return server;
 }

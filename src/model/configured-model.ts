@@ -44,13 +44,14 @@ export function createConfiguredModel(settings: ModelSettings, readEndpoint: () 
         return getErrorMessage(thrown);
       }
     },
-    async generate(request, signal) {
+    async generate(request, signal, onText) {
       const endpoint = resolveEndpoint();
       const model = await loadModel(settings, endpoint);
       const most = Math.min(request.maxOutputTokens ?? Number.POSITIVE_INFINITY, maxOutputTokens);
       const limited = Number.isFinite(most) ? { ...request, maxOutputTokens: most } : request;
       const { apiKey } = endpoint;
-      return generateWithModel(model, limited, { name, apiKey, signal, ...omitUndefined({ timeoutMs, retries }) });
+      const limits = omitUndefined({ timeoutMs, retries });
+      return generateWithModel(model, limited, { name, apiKey, signal, onText, ...limits });
     },
   };
 }
@@ -95,6 +96,8 @@ async function loadModel(settings: ModelSettings, { baseUrl, apiKey }: CheckedEn
   const isOpenAi = baseUrl === DEFAULT_URLS[provider];
   return createOpenAICompatible({
     ...options,
+    // Otherwise most servers report no tokens of a streamed answer.
+    includeUsage: true,
     ...omitUndefined({ apiKey }),
     transformRequestBody: (body) => adaptRequestBody(body, isOpenAi),
   })(model);
@@ -121,9 +124,25 @@ const FAILURE_LIMIT = 64 * 2 ** 10;
 function createBoundedFetch(name: string): typeof fetch {
   return async (input, init) => {
     const response = await fetch(input, { ...init, redirect: "manual" });
-    const { ok, status, headers } = response;
+    const { ok, status, headers, body } = response;
+    if (ok && body !== null && headers.get("content-type")?.startsWith("text/event-stream"))
+      return new Response(body.pipeThrough(createByteLimit(name)), { status, headers });
     const { text, isCut } = await readUpTo(ok ? ANSWER_LIMIT : FAILURE_LIMIT, response);
-    if (ok && isCut) throw createInvalidAnswerError({ name }, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`);
+    if (ok && isCut) throw createTooLongError(name);
     return new Response(text, { status, headers });
   };
 }
+
+function createByteLimit(name: string): TransformStream<Uint8Array, Uint8Array> {
+  let size = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      size += chunk.length;
+      if (size > ANSWER_LIMIT) controller.error(createTooLongError(name));
+      else controller.enqueue(chunk);
+    },
+  });
+}
+
+const createTooLongError = (name: string) =>
+  createInvalidAnswerError({ name }, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`);

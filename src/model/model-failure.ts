@@ -10,14 +10,30 @@ export interface ModelFailure {
   readonly waitMs?: number;
 }
 
+const CAUSES_READ = 5;
+
 interface FailedModel {
   readonly name: string;
   readonly apiKey?: string | undefined;
 }
 
+/** A streamed answer failed on its way: the server reported an error, or its end is missing. */
+export class AnswerStreamError extends Error {
+  override readonly name = "AnswerStreamError";
+  /** What the server reported, if it did. */
+  readonly reported: unknown;
+
+  constructor(reported?: unknown) {
+    super("the stream of the answer failed");
+    this.reported = reported;
+  }
+}
+
 /** Reads what a provider package threw. The error contains no key, even if the server echoes it. */
 export function readFailure(thrown: unknown, model: FailedModel): ModelFailure {
-  if (thrown instanceof QmError) return { error: thrown, canRetry: false };
+  const own = findOwnError(thrown);
+  if (own !== undefined) return { error: own, canRetry: false };
+  if (thrown instanceof AnswerStreamError) return readBrokenStream(thrown, model);
   const status = readStatus(thrown);
   if (status !== undefined && (status < 200 || status > 299)) return readRefusal(status, thrown, model);
   const systemCode = findSystemCode(thrown);
@@ -46,6 +62,21 @@ function readRefusal(status: number, thrown: unknown, model: FailedModel): Model
   return { error: createModelError(code, model, what, getHint(status)), canRetry, ...wait };
 }
 
+function readBrokenStream({ reported }: AnswerStreamError, model: FailedModel): ModelFailure {
+  const what =
+    reported === undefined
+      ? "ended its answer too early"
+      : `failed while it answered${quoteServerMessage(JSON.stringify({ error: reported }), 500, model.apiKey)}`;
+  return { error: createModelError("model_failed", model, what, getHint(500)), canRetry: true };
+}
+
+/** Provider packages wrap what the reading of a stream rejects with. */
+function findOwnError(thrown: unknown): QmError | undefined {
+  for (let error = thrown, depth = 0; depth < CAUSES_READ && isRecord(error); error = error.cause, depth++)
+    if (error instanceof QmError) return error;
+  return undefined;
+}
+
 function getHint(status: number): string {
   if (status === 401 || status === 403) return "This model needs a valid api_key in quartermaster.yaml.";
   if (status === 404 || (status >= 300 && status < 400)) return "Correct the base_url or the name of the model.";
@@ -70,7 +101,7 @@ function readRetryAfter(thrown: unknown): number | undefined {
 
 /** A code such as ECONNREFUSED. The messages of the client could contain the key. */
 function findSystemCode(thrown: unknown): string | undefined {
-  for (let error = thrown, depth = 0; isRecord(error) && depth < 5; error = error.cause, depth++) {
+  for (let error = thrown, depth = 0; isRecord(error) && depth < CAUSES_READ; error = error.cause, depth++) {
     const { code } = error;
     if (typeof code === "string" && /^[A-Z][A-Z_]{2,40}$/.test(code)) return code;
   }

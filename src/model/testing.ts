@@ -30,14 +30,19 @@ export interface ScriptedModelServer {
 }
 
 /** Starts a model server on this machine that gives these answers in order, and status 500 when there are no more. */
-export async function startModelServer(...script: readonly ScriptedAnswer[]): Promise<ScriptedModelServer> {
+export async function startScriptedServer(...script: readonly ScriptedAnswer[]): Promise<ScriptedModelServer> {
   const requests: ModelServerRequest[] = [];
   const waiting = [...script];
   const server = createServer(async (request, response) => {
     const { url: path = "", headers } = request;
-    requests.push({ path, headers, body: await readJson(request) });
+    const asked = await readJson(request);
+    requests.push({ path, headers, body: asked });
     const next = waiting.shift() ?? { status: 500, body: { error: { message: "the script has no more answers" } } };
     if (typeof next === "function") return next(response);
+    if (!("status" in next) && asked.stream === true) {
+      response.writeHead(200, EVENT_STREAM).end(toStreamEvents(path, next, asked).map(formatEvent).join(""));
+      return;
+    }
     const { status = 200, headers: extra = {}, body } = "status" in next ? next : { body: toApiAnswer(path, next) };
     response.writeHead(status, { "content-type": "application/json", ...extra });
     response.end(typeof body === "string" ? body : JSON.stringify(body ?? {}));
@@ -93,6 +98,75 @@ function toAnthropicMessage({ text, toolCalls = [], thinking, tokens, isCut }: M
     stop_sequence: null,
     usage: { input_tokens: input, output_tokens: output },
   };
+}
+
+export const EVENT_STREAM = { "content-type": "text/event-stream" };
+
+/** An event of a stream. Anthropic's have a name, which is their `type`. */
+export const formatEvent = (event: unknown): string => {
+  const type = typeof event === "object" && event !== null && "type" in event ? `event: ${event.type}\n` : "";
+  return `${type}data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`;
+};
+
+/** OpenAI's API reports the tokens of a stream only if it is asked to. */
+const toStreamEvents = (path: string, answer: ModelAnswerScript, { stream_options }: ModelServerRequest["body"]) =>
+  path.endsWith("/messages") ? toAnthropicEvents(answer) : toChatChunks(answer, stream_options !== undefined);
+
+/** Text and arguments come in pieces of a few characters. */
+const cut = (text: string): readonly string[] => text.match(/[\s\S]{1,7}/g) ?? [""];
+
+function toChatChunks(answer: ModelAnswerScript, withUsage: boolean): readonly unknown[] {
+  const { choices, usage, ...about } = toChatCompletion(answer);
+  const { message, finish_reason } = choices[0] ?? {};
+  const calls = message?.tool_calls ?? [];
+  const deltas = [
+    ...(message?.content == null ? [] : cut(message.content).map((content) => ({ content }))),
+    ...calls.flatMap(({ function: { name, arguments: text }, ...call }, index) => [
+      { tool_calls: [{ index, ...call, function: { name, arguments: "" } }] },
+      ...cut(text).map((piece) => ({ tool_calls: [{ index, function: { arguments: piece } }] })),
+    ]),
+  ];
+  const chunk = (choice: object) => ({ ...about, object: "chat.completion.chunk", choices: [{ index: 0, ...choice }] });
+  return [
+    ...deltas.map((delta) => chunk({ delta })),
+    chunk({ delta: {}, finish_reason }),
+    ...(usage === undefined || !withUsage ? [] : [{ ...about, object: "chat.completion.chunk", choices: [], usage }]),
+    "[DONE]",
+  ];
+}
+
+function toAnthropicEvents(answer: ModelAnswerScript): readonly unknown[] {
+  const { content, stop_reason, stop_sequence, usage, ...message } = toAnthropicMessage(answer);
+  const blocks = content.flatMap((block, index) => {
+    const { start, deltas } = toBlockParts(block);
+    return [
+      { type: "content_block_start", index, content_block: start },
+      ...deltas.map((delta) => ({ type: "content_block_delta", index, delta })),
+      { type: "content_block_stop", index },
+    ];
+  });
+  const { output_tokens } = usage;
+  return [
+    { type: "message_start", message: { ...message, content: [], stop_reason: null, stop_sequence: null, usage } },
+    { type: "ping" },
+    ...blocks,
+    { type: "message_delta", delta: { stop_reason, stop_sequence }, usage: { output_tokens } },
+    { type: "message_stop" },
+  ];
+}
+
+function toBlockParts(block: ReturnType<typeof toAnthropicMessage>["content"][number]) {
+  if ("text" in block) {
+    const deltas: object[] = cut(block.text).map((text) => ({ type: "text_delta", text }));
+    return { start: { ...block, text: "" }, deltas };
+  }
+  if ("thinking" in block) {
+    const deltas = cut(block.thinking).map((thinking) => ({ type: "thinking_delta", thinking }));
+    const signed = { type: "signature_delta", signature: block.signature };
+    return { start: { ...block, thinking: "", signature: "" }, deltas: [...deltas, signed] };
+  }
+  const deltas = cut(toArgumentText(block.input)).map((piece) => ({ type: "input_json_delta", partial_json: piece }));
+  return { start: { ...block, input: {} }, deltas };
 }
 
 const DEFAULT_TOKENS = { input: 10, output: 5 };

@@ -24,6 +24,10 @@ export interface ActorConfig {
   readonly model?: string;
   /** What its model is told about its task. */
   readonly instructions?: string;
+  /** What it is for, as its callers see it. */
+  readonly description?: string;
+  /** Whether the clients of our A2A endpoint can call it. */
+  readonly exposed?: boolean;
   readonly tier?: ModelTier;
   /** The most requests to the model in one turn. Absent: 20. */
   readonly maxSteps?: number;
@@ -41,7 +45,10 @@ export interface CompiledActor {
 }
 
 /** What a turn of the actor needs besides its view. */
-export type ActorSettings = Pick<ActorConfig, "model" | "instructions" | "tier" | "maxSteps" | "budgets">;
+export type ActorSettings = Pick<
+  ActorConfig,
+  "model" | "instructions" | "description" | "exposed" | "tier" | "maxSteps" | "budgets"
+>;
 
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
 export const compileActor = (
@@ -67,6 +74,7 @@ function findHidingRule(actors: Actors, action: Action, caller: Caller): string 
   const actor = actors.get(caller.actor);
   if (actor === undefined) return `no actor ${JSON.stringify(caller.actor)} is configured`;
   if (action.owner !== undefined && !isOwner(action.owner, caller)) return "it belongs to another caller";
+  if (action.localActor === caller.actor) return "an actor is not a peer of its own";
   if (action.scope === "specialist") {
     const owners = findOwners(actors.values(), action);
     if (!owners.includes(actor)) return "a specialist tool is seen only by the actor that lists it by name";

@@ -1,5 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import type { Objection } from "./objection.ts";
+import type { Policy } from "./policy.ts";
 
 export interface UsageTotals {
   readonly calls: number;
@@ -39,18 +40,39 @@ export interface BudgetLimits {
 }
 
 export type Budgets = { readonly turn?: BudgetLimits; readonly session?: BudgetLimits; readonly tenant?: BudgetLimits };
-type BudgetAccount = { readonly key: string; readonly scope: keyof Budgets; readonly limits: BudgetLimits };
 
-export const toAccountKey = (scope: keyof Budgets, id: unknown): string => `${scope}:${JSON.stringify(id)}`;
+export interface BudgetAccount {
+  readonly key: string;
+  readonly scope: keyof Budgets;
+  readonly limits: BudgetLimits;
+  /** Set if it is a budget of this actor, and not of the policy. */
+  readonly actor?: string;
+}
 
-/** The accounts that a call is charged to. Calls without a turn count to one nameless turn of the session. */
-export function listAccounts(budgets: Budgets, { session, turn = "", tenant }: Caller): readonly BudgetAccount[] {
-  const ids = { turn: [session, turn], session, tenant };
-  return (["turn", "session", "tenant"] as const).flatMap((scope) => {
-    const limits = budgets[scope];
-    if (limits === undefined || ids[scope] === undefined) return [];
-    return [{ key: toAccountKey(scope, ids[scope]), scope, limits }];
-  });
+/** `ids`: for a turn, its session and its own id. With an actor, only what this actor uses counts. */
+export function toAccountKey(scope: keyof Budgets, ids: readonly string[], actor?: string): string {
+  const all = actor === undefined ? ids : [actor, ...ids];
+  return `${scope}:${JSON.stringify(all.length === 1 ? all[0] : all)}`;
+}
+
+/**
+ * The accounts that a call is charged to, those of the policy before those of its actor. Calls without a turn count to one
+ * nameless turn of the session.
+ */
+export function listAccounts(
+  { budgets, actors }: Pick<Policy, "budgets" | "actors">,
+  { actor, session, turn = "", tenant }: Caller,
+): readonly BudgetAccount[] {
+  const ids = { turn: [session, turn], session: [session], tenant: tenant === undefined ? undefined : [tenant] };
+  const list = (from: Budgets, own: { readonly actor?: string }) =>
+    (["turn", "session", "tenant"] as const).flatMap((scope): readonly BudgetAccount[] => {
+      const [limits, id] = [from[scope], ids[scope]];
+      return limits === undefined || id === undefined
+        ? []
+        : [{ key: toAccountKey(scope, id, own.actor), scope, limits, ...own }];
+    });
+  const limited = actors.get(actor)?.settings.budgets;
+  return [...list(budgets, {}), ...(limited === undefined ? [] : list(limited, { actor }))];
 }
 
 type BudgetKind = keyof UsageTotals;
@@ -66,18 +88,18 @@ export const checkModelBudget = (accounts: readonly BudgetAccount[], usage: Budg
   findUsedUp(accounts, usage, modelKinds);
 
 function findUsedUp(accounts: readonly BudgetAccount[], usage: BudgetUsage, kinds: readonly BudgetKind[]) {
-  for (const { key, scope, limits } of accounts) {
-    const spent = usage.get(key);
+  for (const account of accounts) {
+    const spent = usage.get(account.key);
     for (const kind of kinds) {
-      const limit = limits[kind];
+      const limit = account.limits[kind];
       if (limit !== undefined && spent !== undefined && (spent[kind] ?? 0) >= limit)
-        return createBudgetObjection(scope, kind, limit);
+        return createBudgetObjection(account, kind);
     }
   }
   return undefined;
 }
 
-export function createBudgetObjection(scope: keyof Budgets, kind: BudgetKind, limit: number): Objection {
+export function createBudgetObjection(account: BudgetAccount, kind: BudgetKind): Objection {
   const what = {
     calls: "calls",
     ms: "milliseconds of running time",
@@ -85,12 +107,20 @@ export function createBudgetObjection(scope: keyof Budgets, kind: BudgetKind, li
     tokens: "tokens of language models",
     cost: "in costs of language models",
   }[kind];
-  const reason = `The budget of ${limit} ${what} for this ${scope} is used up.`;
-  return { layer: "budget", effect: "deny", rule: `${scope}.${kind}: ${limit}`, reason };
+  const reason = `The budget of ${account.limits[kind]} ${what} for this ${describeScope(account)} is used up.`;
+  return { layer: "budget", effect: "deny", rule: describeLimit(account, kind), reason };
 }
 
 /** Without a price the cost of a request is unknown, and the budget would never be used up. */
-export function createUnpricedObjection(scope: keyof Budgets, limit: number): Objection {
+export function createUnpricedObjection(account: BudgetAccount): Objection {
+  const scope = describeScope(account);
   const reason = `The language model has no price, so the budget for its costs in this ${scope} cannot be counted.`;
-  return { layer: "budget", effect: "deny", rule: `${scope}.cost: ${limit}`, reason };
+  return { layer: "budget", effect: "deny", rule: describeLimit(account, "cost"), reason };
 }
+
+const describeScope = ({ scope, actor }: BudgetAccount): string =>
+  actor === undefined ? scope : `${scope} of actor ${actor}`;
+
+/** The key in the configuration. Those of the policy are relative to `policy.budgets`. */
+const describeLimit = ({ scope, actor, limits }: BudgetAccount, kind: BudgetKind): string =>
+  `${actor === undefined ? "" : `actors.${actor}.budgets.`}${scope}.${kind}: ${limits[kind]}`;

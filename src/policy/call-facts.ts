@@ -7,8 +7,8 @@ import type { CompiledActor } from "./actors.ts";
 export type CallFacts = Readonly<Record<"tool" | "actor" | "ctx" | "args", unknown>>;
 
 export function toCallFacts(action: Action, caller: Caller, actor: CompiledActor | undefined, args: JsonObject = {}) {
-  const { session, turn = "", user = { id: "" }, person = "", tenant = "" } = caller;
-  const ctx = { session, turn, user, person, tenant };
+  const { session, turn = "", user = { id: "" }, person = "", tenant = "", hops = 0 } = caller;
+  const ctx = { session, turn, user, person, tenant, hops };
   const world = actor?.world?.has(action) === true ? actor.world.name : "";
   const tool = toToolFacts(action);
   return {

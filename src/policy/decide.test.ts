@@ -4,7 +4,7 @@ import { defineAction } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { findActorProblems } from "./actors.ts";
+import { type ActorConfig, findActorProblems } from "./actors.ts";
 import { decide, listObjections } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { compilePolicy, type PolicyOptions } from "./policy.ts";
@@ -73,6 +73,40 @@ describe("each layer", () => {
     ],
     ["not allowed", { tools: { allowed: ["web__*"] } }, read, {}, {}, "hidden by tool-policy: not in allowed"],
     ["allowed", { tools: { allowed: ["file__r*"] } }, read, {}, {}, "allow"],
+    ["allowed by tag", { tools: { allowed: ["tag:file"] } }, read, {}, {}, "allow"],
+    [
+      "denied by tag",
+      { tools: { allowed: ["*"], denied: ["tag:destructive"] } },
+      remove,
+      {},
+      {},
+      "hidden by tool-policy: denied: tag:destructive",
+    ],
+    [
+      "a tag of a gate",
+      { gates: [{ name: "changes", guards: "tag:destructive", shut: () => "closed" }] },
+      remove,
+      {},
+      {},
+      "hidden by gates: changes: closed",
+    ],
+    [
+      "a tag of a world",
+      { worlds: [{ name: "w", actions: ["tag:destructive"] }] },
+      remove,
+      {},
+      {},
+      "hidden by world: it belongs to the world w; actor default is in none",
+    ],
+    ["a tag of an actor", { actors: [{ name: "default", tools: ["tag:file"] }] }, read, {}, {}, "allow"],
+    [
+      "a tag never opens a specialist",
+      { actors: [{ name: "default", tools: ["tag:mail"] }] },
+      { ...specialist, tags: ["mail"] },
+      {},
+      {},
+      "hidden by actor: a specialist tool is seen only by the actor that lists it by name",
+    ],
     ["nothing allowed", { tools: { allowed: [] } }, read, {}, {}, "hidden by tool-policy: not in allowed"],
     [
       "required tag missing",
@@ -263,6 +297,14 @@ describe("each layer", () => {
       "deny by budget: turn.bytes: 5",
     ],
     [
+      "budget of an actor",
+      { actors: [{ name: "default", tools: ["*"], budgets: { session: { calls: 2 } } }] },
+      read,
+      {},
+      { args, usage: new Map([['session:["default","s1"]', { calls: 2, ms: 0, bytes: 0 }]]) },
+      "deny by budget: actors.default.budgets.session.calls: 2",
+    ],
+    [
       "budget left",
       { budgets: { session: { calls: 3 } } },
       read,
@@ -363,6 +405,15 @@ describe("an invalid policy is refused when it is compiled", () => {
 
     expect(version({ tools: { denied: ["a"] } })).toBe(version({ tools: { denied: ["a"] } }));
     expect(version({ tools: { denied: ["a"] } })).not.toBe(version({ tools: { denied: ["b"] } }));
+  });
+
+  test("changes its version with what an actor may do, and not with how its model works", () => {
+    const version = (more: Partial<ActorConfig>) =>
+      compilePolicy({ actors: [{ name: "a", tools: [], ...more }] }).version;
+
+    expect(version({ model: "m", instructions: "Be brief.", tier: "light", maxSteps: 3 })).toBe(version({}));
+    expect(version({ budgets: { turn: { calls: 1 } } })).not.toBe(version({}));
+    expect(version({ tools: ["tag:x"] })).not.toBe(version({}));
   });
 });
 

@@ -95,7 +95,7 @@ function checkAction(
     case "world":
       return checkWorld(policy.worlds, policy.actors.get(caller.actor)?.world, action, caller.actor);
     case "budget":
-      return usage === undefined ? undefined : checkBudget(listAccounts(policy.budgets, caller), usage);
+      return usage === undefined ? undefined : checkBudget(listAccounts(policy, caller), usage);
     case "approval": {
       const objection = checkApproval(getApprovalRule(action, categories), action, caller, args, getFacts, budget);
       const unaccepted = checkAcceptance(action);

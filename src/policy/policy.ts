@@ -1,7 +1,6 @@
 import { type Action, fingerprint } from "../core/action.ts";
-import { createPatternSet, listSpellings, matchesGlob, type PatternSet } from "../core/name-patterns.ts";
+import { createPatternSet, findIdlePatterns } from "../core/name-patterns.ts";
 import { quoteName } from "../core/names.ts";
-import { didYouMean } from "../core/nearest.ts";
 import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
 import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from "./approval-rules.ts";
 import type { Budgets } from "./budget.ts";
@@ -58,7 +57,8 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       tools,
       gates: gates.map(({ name, guards }) => ({ name, guards })),
       rules,
-      actors,
+      // How an actor's model works is left out: changing it does not invalidate an approval.
+      actors: actors.map(({ model, instructions, tier, maxSteps, ...rest }) => rest),
       worlds: options.worlds?.map(({ name, actions }) => ({ name, actions })),
       world,
       budgets,
@@ -87,7 +87,7 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
   };
 }
 
-function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }: PolicyOptions) {
+function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {}, actors = [] }: PolicyOptions) {
   const hasItems = (list: readonly unknown[] = []): boolean => list.length > 0;
   const configured: Record<PolicyLayer, boolean> = {
     "tool-policy": tools?.allowed !== undefined || hasItems(tools?.denied) || hasItems(tools?.requireTags),
@@ -97,7 +97,7 @@ function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }:
     actor: true,
     // Also without configured worlds: an action that names an unknown one is seen by no caller.
     world: true,
-    budget: hasItems(Object.keys(budgets)),
+    budget: [budgets, ...actors.map((actor) => actor.budgets ?? {})].some((each) => hasItems(Object.keys(each))),
     approval: true,
   };
   return policyLayers.filter((layer) => configured[layer]);
@@ -112,20 +112,21 @@ export function findPolicyWarnings(
   actions: readonly Action[],
   mayFit: (pattern: string) => boolean = () => false,
 ): readonly string[] {
-  const known = new Set(actions.flatMap(listSpellings));
-  const findIdlePatterns = (place: string, patterns: Iterable<string>): readonly string[] =>
-    [...patterns]
-      .filter((pattern) => !mayFit(pattern) && ![...known].some((name) => matchesGlob(pattern, name)))
-      .map((pattern) => `${place} lists ${JSON.stringify(pattern)}, which no action fits${didYouMean(pattern, known)}`);
-  const listPatterns = ({ exact, globs }: PatternSet) => [...exact, ...globs];
+  const findIdle = (place: string, patterns: readonly string[]): readonly string[] =>
+    findIdlePatterns(patterns, actions)
+      .filter(({ pattern }) => !mayFit(pattern))
+      .map(({ pattern, near }) => `${place} lists ${JSON.stringify(pattern)}, which no action fits${near}`);
   return [
-    ...findIdlePatterns("policy.denied", listPatterns(tools.denied)),
-    ...(tools.allowed === undefined ? [] : findIdlePatterns("policy.allowed", listPatterns(tools.allowed))),
-    ...gates.flatMap(({ name, guards }) => findIdlePatterns(`the gate ${name}`, listPatterns(guards))),
-    ...[...actors.values()].flatMap(({ name, tools: { globs } }) => findIdlePatterns(`actor ${name}`, globs)),
-    ...[...worlds.values()].flatMap(({ name, actions }) =>
-      findIdlePatterns(`the world ${name}`, listPatterns(actions)),
+    ...findIdle("policy.denied", tools.denied.patterns),
+    ...(tools.allowed === undefined ? [] : findIdle("policy.allowed", tools.allowed.patterns)),
+    ...gates.flatMap(({ name, guards }) => findIdle(`the gate ${name}`, guards.patterns)),
+    ...[...actors.values()].flatMap(({ name, tools: { patterns, exact } }) =>
+      findIdle(
+        `actor ${name}`,
+        patterns.filter((pattern) => !exact.has(pattern)),
+      ),
     ),
+    ...[...worlds.values()].flatMap(({ name, actions }) => findIdle(`the world ${name}`, actions.patterns)),
     ...[...actors.values()].flatMap(({ name, tools, world }) =>
       actions.flatMap((action) => {
         const objection = tools.listsByName(action) ? checkWorld(worlds, world, action, name) : undefined;

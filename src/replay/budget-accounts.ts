@@ -47,11 +47,11 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
   }
 
   function shift(caller: Caller, by: number): void {
-    for (const { key } of listAccounts(policy.budgets, caller)) shifts.set(key, (shifts.get(key) ?? 0) + by);
+    for (const { key } of listAccounts(policy, caller)) shifts.set(key, (shifts.get(key) ?? 0) + by);
   }
 
   function count(caller: Caller, more: UsageTotals): void {
-    for (const { key } of listAccounts(policy.budgets, caller)) {
+    for (const { key } of listAccounts(policy, caller)) {
       const { calls, ms, bytes, ...model } = counted.get(key) ?? NOTHING;
       const sum = { calls: calls + more.calls, ms: ms + more.ms, bytes: bytes + more.bytes };
       counted.set(key, { ...sum, ...addModelUsage(model, more) });
@@ -61,21 +61,20 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
   return {
     createMeter: (getRecorded) => ({
       read(caller) {
-        const accounts = listAccounts(policy.budgets, caller);
+        const accounts = listAccounts(policy, caller);
         if (accounts.length === 0) return undefined;
         const recorded = getRecorded();
         return Promise.resolve(new Map(accounts.map(({ key }) => [key, readSpent(key, recorded)])));
       },
       charge(caller) {
-        const accounts = listAccounts(policy.budgets, caller).filter(({ limits }) => limits.calls !== undefined);
+        const accounts = listAccounts(policy, caller).filter(({ limits }) => limits.calls !== undefined);
         const recorded = getRecorded();
         // Under the same policy the charge is repeated: of parallel calls, another may have come first.
         const isSame = recorded?.decisions[0]?.policyVersion === policy.version;
         const full = accounts.find(({ key, limits }) =>
           isSame ? hasExceededBudget(recorded) : countCharged(key, recorded) >= (limits.calls ?? 0),
         );
-        if (full !== undefined)
-          return Promise.resolve(createBudgetObjection(full.scope, "calls", full.limits.calls ?? 0));
+        if (full !== undefined) return Promise.resolve(createBudgetObjection(full, "calls"));
         count(caller, { ...NOTHING, calls: 1 });
         if (recorded === undefined || !hasRun(recorded)) shift(caller, 1);
         return undefined;
@@ -91,7 +90,7 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
     }),
     chargeModel(recorded) {
       const { caller, decisions, modelUsages = [] } = recorded;
-      const accounts = listAccounts(policy.budgets, caller);
+      const accounts = listAccounts(policy, caller);
       // Under the same policy the recorded refusals are repeated.
       const isSame = decisions[0]?.policyVersion === policy.version;
       let used: ModelUsage = { tokens: 0, cost: 0 };

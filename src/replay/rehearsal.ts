@@ -73,7 +73,7 @@ export async function createRehearsal(
 
   const backend: SurfaceBackend = {
     getView: viewOf,
-    live: { find: live.find, list: async () => [] },
+    live: { ...live, list: async () => [] },
     invoke: makeCall,
     canSearch,
     searchHint,

@@ -41,7 +41,7 @@ export interface ReplayParts {
   readonly policy: () => Policy;
   /** The actions a caller may see under a policy. Throws `unknown_actor`. */
   viewOf(policy: Policy, caller: Caller, live?: readonly Action[]): View;
-  readonly live: Pick<LiveResources, "find">;
+  readonly live: Pick<LiveResources, "find" | "categories">;
   readonly anchors: Pick<Anchors, "fill">;
   /** Whether the action exists, visible to the caller or not. */
   exists(action: string): boolean;

@@ -212,12 +212,41 @@ export const migrations: readonly Migration[] = [
     ],
   },
   {
+    name: "sessions of actors",
+    statements: () => [
+      sql`alter table turns add column expires_at text`,
+      sql`create table sessions (
+        id text primary key, tenant text not null, user_id text not null, session text not null, actor text not null,
+        title text not null, created_at text not null, changed_at text not null, message_count bigint not null,
+        open_turn text, turn_key text, result text, summary text, summary_until bigint not null,
+        unique (tenant, user_id, session, actor))`,
+      sql`create index sessions_by_change on sessions (changed_at)`,
+      // A shortened message is what a model gets; the message itself stays for people.
+      sql`create table session_messages (
+        session_id text not null, seq bigint not null, turn text not null, message text not null, shortened text,
+        primary key (session_id, seq))`,
+    ],
+  },
+  {
     name: "files that approvers see",
     statements: ({ bytes }) => [
       sql`alter table approvals add column files text`,
       sql`create table file_contents (digest text primary key, content ${bytes} not null)`,
       sql`create table content_use (owner text not null, digest text not null, primary key (owner, digest))`,
       sql`create index content_use_by_digest on content_use (digest)`,
+    ],
+  },
+  {
+    name: "tasks of peers",
+    statements: () => [
+      sql`create table peer_tasks (
+        id text primary key, client text not null, context text not null, message_id text not null, state text not null,
+        action text not null, args text not null, caller text not null, call_id text not null, messages text not null,
+        status text, result text not null, approval_id text, inner_call integer not null, holder text, holder_pid bigint,
+        holder_host text, lease_until text, version bigint not null, started_at text not null,
+        changed_at text not null, unique (client, message_id))`,
+      sql`create index peer_tasks_by_client on peer_tasks (client, changed_at)`,
+      sql`create index peer_tasks_open on peer_tasks (changed_at) where state in ('working', 'auth_required')`,
     ],
   },
 ];

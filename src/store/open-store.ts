@@ -7,8 +7,10 @@ import { createSqlEventStore } from "./events.ts";
 import { createSqlInfospaceStore } from "./infospace.ts";
 import { createSqlMethodRunStore } from "./method-runs.ts";
 import { migrate } from "./migrations.ts";
+import { createSqlPeerTaskStore } from "./peer-tasks.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
+import { createSqlSessionStore } from "./sessions.ts";
 import { createSqlSkillPinStore } from "./skill-pins.ts";
 import type { SqlDriver } from "./sql.ts";
 import { createSqlTurnStore } from "./suspended-turns.ts";
@@ -49,8 +51,10 @@ export async function openStore(db: SqlDriver, now: () => Date, self?: CallProce
     anchors: createSqlAnchorStore(db, now),
     infospace: createSqlInfospaceStore(db, now),
     turns: createSqlTurnStore(db),
+    sessions: createSqlSessionStore(db),
     skillPins: createSqlSkillPinStore(db),
     methodRuns: createSqlMethodRunStore(db),
+    peerTasks: createSqlPeerTaskStore(db),
     close: db.close,
   };
 }

@@ -46,11 +46,12 @@ export async function copyStore(from: string, to: string, options: CopyOptions):
 const EXPIRY_REASON = "the store was restored from a backup, so it may have run already";
 
 /**
- * Ends the approvals and the runs of methods of a restored store. Their calls may have run after the backup was made, so a
- * person must not be asked about them again as if they were new. Records it. Returns the number of expired approvals.
+ * Ends the approvals, the turns and the runs of methods of a restored store. Their calls may have run after the backup was
+ * made, so a person must not be asked about them again as if they were new. Records it. Returns the number of expired
+ * approvals.
  */
 export async function recordRestore(
-  { approvals, events, methodRuns }: Store,
+  { approvals, events, methodRuns, turns }: Store,
   now: Date,
   file: string,
 ): Promise<number> {
@@ -64,6 +65,7 @@ export async function recordRestore(
   // Their later steps may have run after the backup, too.
   const runs = await methodRuns.list({ isOpen: true, limit: Number.MAX_SAFE_INTEGER });
   for (const { id } of runs) await methodRuns.cancel(id, now);
+  await turns.cancelAll(now);
   const restored: NewEvent = {
     type: "store.restored",
     at: now,

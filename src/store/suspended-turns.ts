@@ -15,7 +15,7 @@ const DEFAULT_LIMIT = 100;
 
 /** All but the memo, which may be long. */
 const columns = sql`
-  id, state, caller, version, holder, holder_pid, holder_host, lease_until, started_at, changed_at, calls`;
+  id, state, caller, version, holder, holder_pid, holder_host, lease_until, expires_at, started_at, changed_at, calls`;
 
 /** Turns in SQL: one row each. Every write names the version it starts from. */
 export function createSqlTurnStore(db: Sql): TurnStore {
@@ -44,7 +44,7 @@ export function createSqlTurnStore(db: Sql): TurnStore {
         order by changed_at desc, id desc limit ${Math.max(0, Math.trunc(limit))}`);
       return readIntactRows(rows, toStoredTurn);
     },
-    async claim({ id, version, holder: former }, { id: holderId, pid, host, leaseUntil }, at) {
+    async claim({ id, version, holder: former }, { id: holderId, pid, host, leaseUntil }, at, tokenHash) {
       // A holder that has renewed its lease in the meantime keeps the turn.
       const isAsSeen =
         former === undefined
@@ -52,19 +52,38 @@ export function createSqlTurnStore(db: Sql): TurnStore {
           : sql`holder = ${former.id} and lease_until = ${former.leaseUntil.toISOString()}`;
       const [row] = await db.all(sql`
         update turns set state = 'running', version = version + 1, holder = ${holderId}, holder_pid = ${pid},
-          holder_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}, changed_at = ${at.toISOString()}
+          holder_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}, changed_at = ${at.toISOString()},
+          expires_at = null, token_hash = coalesce(${tokenHash ?? null}, token_hash)
         where id = ${toStorableText(id)} and version = ${version} and state in ('running', 'suspended') and ${isAsSeen}
         returning memo`);
       return row === undefined ? undefined : String(row.memo);
     },
-    async write({ id, holderId, version }, { state, calls, memo, holder, at }) {
+    async write({ id, holderId, version }, { state, calls, memo, holder, expiresAt, tokenHash, at }) {
       return write`
         update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
           holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
           lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
-          calls = ${JSON.stringify(calls)}, memo = ${memo}
+          calls = ${JSON.stringify(calls)}, memo = ${memo}, expires_at = ${expiresAt ?? null},
+          token_hash = coalesce(${tokenHash ?? null}, token_hash)
         where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
         returning id`;
+    },
+    async release(id, holderId, at) {
+      await db.all(sql`
+        update turns set holder = null, holder_pid = null, holder_host = null, lease_until = null,
+          version = version + 1, changed_at = ${at.toISOString()}
+        where id = ${toStorableText(id)} and holder = ${holderId} and state = 'running'`);
+    },
+    async readMemo(id) {
+      const [row] = await db.all(sql`select memo from turns where id = ${toStorableText(id)}`);
+      return row === undefined ? undefined : String(row.memo);
+    },
+    async cancelAll(at) {
+      const open = await db.all(sql`
+        update turns set state = 'cancelled', version = version + 1, holder = null, holder_pid = null, holder_host = null,
+          lease_until = null, expires_at = null, changed_at = ${at.toISOString()}, calls = '[]', memo = 'null'
+        where state in ('running', 'suspended') returning id`);
+      return open.length;
     },
     async renew(holderId, leaseUntil) {
       await db.all(sql`
@@ -72,7 +91,10 @@ export function createSqlTurnStore(db: Sql): TurnStore {
     },
     async prune(before) {
       const gone = await db.all(sql`
-        delete from turns where state in ('complete', 'failed', 'cancelled') and changed_at < ${before.toISOString()}
+        delete from turns
+        where (state in ('complete', 'failed', 'cancelled') and changed_at < ${before.toISOString()})
+          or (state = 'suspended' and expires_at < ${before.toISOString()})
+          or (state = 'running' and coalesce(lease_until, changed_at) < ${before.toISOString()})
         returning id`);
       return gone.length;
     },
@@ -94,6 +116,7 @@ function toStoredTurn(row: SqlRow): StoredTurn {
       host: String(row.holder_host),
       leaseUntil: new Date(String(row.lease_until)),
     })),
+    ...optionalField("expiresAt", row.expires_at, String),
     startedAt: String(row.started_at),
     changedAt: String(row.changed_at),
   };

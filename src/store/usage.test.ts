@@ -81,14 +81,15 @@ test("removes the accounts of named turns that are long over, and no others", as
   const holder = { id: "h", pid: 1, host: "here", leaseUntil: new Date("2026-01-02T00:00:00Z") };
   const caller = { actor: "a", session: "s" };
   await store.turns.add({ id: "open", tokenHash: "t", caller, memo: "", holder, at: new Date("2026-01-01T00:00:00Z") });
-  const over = 'turn:["s","over"]';
-  const kept = ['turn:["s","open"]', 'turn:["s",""]', 'session:"s"', 'tenant:"t"'];
-  await store.usage.charge([over, ...kept].map((key) => ({ key })));
+  const over = ['turn:["s","over"]', 'turn:["a","s","over"]'];
+  const turns = ['turn:["s","open"]', 'turn:["a","s","open"]', 'turn:["s",""]', 'turn:["a","s",""]'];
+  const kept = [...turns, 'session:"s"', 'tenant:"t"', 'session:["a","s"]'];
+  await store.usage.charge([...over, ...kept].map((key) => ({ key })));
 
   await store.usage.prune(new Date("2025-12-31T00:00:00Z"));
-  expect((await store.usage.read([over, ...kept])).size).toBe(5);
+  expect((await store.usage.read([...over, ...kept])).size).toBe(9);
   await store.usage.prune(new Date("2026-02-01T00:00:00Z"));
-  expect([...(await store.usage.read([over, ...kept])).keys()].sort()).toEqual(kept.sort());
+  expect([...(await store.usage.read([...over, ...kept])).keys()].sort()).toEqual(kept.sort());
 });
 
 async function opened(path = ":memory:") {

@@ -1,5 +1,6 @@
 import { toAccountKey, type UsageStore } from "../policy/budget.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, sql } from "./sql.ts";
+import { readIntactRows, readJsonObject } from "./sql-rows.ts";
 
 /** The accounts of budgets in SQL. Reading leaves out accounts that were never charged. */
 export const createSqlUsageStore = (db: Sql, now: () => Date): UsageStore => ({
@@ -54,8 +55,13 @@ export const createSqlUsageStore = (db: Sql, now: () => Date): UsageStore => ({
         set tokens = usage.tokens + excluded.tokens, cost = usage.cost + excluded.cost, updated_at = excluded.updated_at`);
   },
   async prune(before) {
-    const unfinished = await db.all(sql`select id, session from turns where state in ('running', 'suspended')`);
-    const needed = unfinished.map(({ session, id }) => toAccountKey("turn", [session, id]));
+    const unfinished = await db.all(sql`select id, session, caller from turns where state in ('running', 'suspended')`);
+    // A damaged turn cannot be resumed, so it needs no account.
+    const needed = readIntactRows(unfinished, (turn) => {
+      const { actor } = readJsonObject<{ actor?: unknown }>(turn, "caller", `the turn ${turn.id}`);
+      const ids = [String(turn.session), String(turn.id)];
+      return [toAccountKey("turn", ids), toAccountKey("turn", ids, String(actor))];
+    }).flat();
     // The account of calls without a turn lasts as long as the session, and so do those of sessions and tenants.
     await db.all(sql`
         delete from usage where updated_at < ${before.toISOString()} and key like 'turn:%' and key not like '%,""]'

@@ -170,7 +170,7 @@ export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, a
       const actions = view.actions().filter((action) => getLoading(action) === "deferred");
       return toNativeTools(view, actions);
     },
-    async call(tool, args, signal, dialogue, trace) {
+    async call(tool, args, signal, options) {
       switch (tool) {
         case "tool_search":
           return lookUp(toolSearchTool, args, async (prepared) => {
@@ -190,7 +190,7 @@ export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, a
         default: {
           const view = findView(backend, caller);
           const name = view === undefined ? tool : resolveToolName(view, tool);
-          const call = { name, args, caller, via: "deferred", activation, dialogue, trace };
+          const call = { name, args, caller, via: "deferred", activation, ...options };
           return toSurfaceAnswer(await backend.invoke(call, signal));
         }
       }

@@ -28,16 +28,24 @@ export async function openSurface(
   sessionGiven: boolean,
 ): Promise<Surface> {
   const { backend, lists } = options;
-  const { kind = "universal", tokenBudget = TOKEN_BUDGET } = choice;
   const view = backend.getView(caller);
-  if (kind === "deferred") {
-    if (!backend.canSearch) throw searchRequiredError();
+  const kind = await resolveSurfaceKind(backend, view, choice);
+  if (kind === "deferred")
     return createDeferredSurface(backend, caller, await openActivation(lists, caller, choice, sessionGiven));
-  }
-  if (kind === "flat" || (kind === "auto" && (await fitsBudget(view, tokenBudget))))
-    return createFlatSurface(backend, caller);
+  if (kind === "flat") return createFlatSurface(backend, caller);
   const shortcuts = await openShortcuts({ ...options, sessionGiven }, view, caller, choice);
   return createUniversalSurface(backend, caller, shortcuts);
+}
+
+/** What `auto` is for a view. Rejects with `search_off` if the surface needs search. */
+export async function resolveSurfaceKind(
+  { canSearch }: Pick<SurfaceBackend, "canSearch">,
+  view: View,
+  { kind = "universal", tokenBudget = TOKEN_BUDGET }: SurfaceChoice,
+): Promise<Surface["kind"]> {
+  if (kind === "deferred" && !canSearch) throw searchRequiredError();
+  if (kind !== "auto") return kind;
+  return (await fitsBudget(view, tokenBudget)) ? "flat" : "universal";
 }
 
 function searchRequiredError(): QmError {
@@ -51,9 +59,9 @@ function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
   return {
     kind: "flat",
     tools: toNativeTools(view, view.actions()),
-    async call(tool, args, signal, dialogue, trace) {
+    async call(tool, args, signal, options) {
       const name = names.fromWire(tool) ?? tool;
-      return toSurfaceAnswer(await backend.invoke({ name, args, caller, via: "flat", dialogue, trace }, signal));
+      return toSurfaceAnswer(await backend.invoke({ name, args, caller, via: "flat", ...options }, signal));
     },
   };
 }

@@ -1,14 +1,13 @@
 import type { LiveResources } from "../catalog/snapshot.ts";
 import type { View } from "../catalog/view.ts";
 import type { Action, Effect, JsonSchema } from "../core/action.ts";
-import type { Caller, Dialogue } from "../core/caller.ts";
+import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, type Problem, QmError } from "../core/errors.ts";
 import type { Content } from "../core/handler-result.ts";
 import type { HintWords } from "../core/hint.ts";
 import type { JsonObject } from "../core/json.ts";
 import { formatProblemJson, formatResultValue, getModelData, type Outcome, toWaitingFacts } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
-import type { TraceCarrier } from "../core/tracing.ts";
 import { copyArguments, prepareArguments } from "../invoke/arguments.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
 import type { CatalogSearchRequest, CatalogSearchResult } from "../search/search.ts";
@@ -16,7 +15,11 @@ import type { CatalogSearchRequest, CatalogSearchResult } from "../search/search
 export interface SurfaceBackend {
   getView(caller: Caller, live?: readonly Action[]): View;
   readonly live: LiveResources;
-  invoke(request: Omit<ActionCall, "id">, signal?: AbortSignal): Promise<Outcome>;
+  /** Without an id, the call gets a new one. */
+  invoke(
+    request: Omit<ActionCall, "id"> & { readonly id?: string | undefined },
+    signal?: AbortSignal,
+  ): Promise<Outcome>;
   readonly canSearch: boolean;
   searchHint(): Promise<string | undefined>;
   /** How hints name their steps to a caller. */
@@ -67,14 +70,11 @@ export interface Surface {
   /** On the deferred surface: the deferred actions, sorted, for providers that load tools later. */
   readonly deferred?: readonly SurfaceTool[];
   /** Answers any call, even of a tool that is not listed. Never rejects. */
-  call(
-    tool: string,
-    args: unknown,
-    signal?: AbortSignal,
-    dialogue?: Dialogue,
-    trace?: TraceCarrier,
-  ): Promise<SurfaceAnswer>;
+  call(tool: string, args: unknown, signal?: AbortSignal, options?: SurfaceCallOptions): Promise<SurfaceAnswer>;
 }
+
+/** For the call of an action. `id`: chosen before the call, so that its end can be found after a crash. */
+export type SurfaceCallOptions = Pick<ActionCall, "dialogue" | "trace"> & { readonly id?: string };
 
 const ALREADY_RAN_NOTE = "[This call was made before, and this is its result. Nothing was run now.]";
 

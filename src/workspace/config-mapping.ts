@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
-import type { SearchSettings } from "../app/options.ts";
+import type { PeerOptions, SearchSettings } from "../app/options.ts";
 import { parseFileValue } from "../config/file-keys.ts";
 import { type ServerConfig, serverSchema } from "../config/mcp-schema.ts";
 import type { LoadedConfig } from "../config/parse.ts";
-import { type Environment, resolveReference } from "../config/references.ts";
+import { type Environment, listVariables, resolveReference } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
@@ -49,10 +49,12 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
   };
 }
 
-export function toPolicyOptions({ policy, actors, approvals, worlds, world }: Config): PolicyOptions {
+export function toPolicyOptions({ policy, actors, approvals, worlds, world, routerModel }: Config): PolicyOptions {
   const { rules, budgets, gates, ...tools } = policy;
   const { approvers: _approvers, publicUrl: _publicUrl, ...approvalSettings } = approvals;
-  const named = Object.entries(actors).map(([name, actor]) => ({ name, ...actor }));
+  // Strong is the default of the policy, and stays out of its version.
+  const tier = routerModel === "strong" ? {} : { tier: routerModel };
+  const named = Object.entries(actors).map(([name, actor]) => ({ name, ...tier, ...actor }));
   return {
     tools,
     gates: toClosedGates(gates),
@@ -84,6 +86,27 @@ export const createModels = (
       const readEndpoint = () => ({ baseUrl: fillKey(baseUrl, "base_url"), apiKey: fillKey(apiKey, "api_key") });
       return [name, createConfiguredModel(settings, readEndpoint)];
     }),
+  );
+
+/** The enabled peers, by name. `fill` is called for each use, so that a secret stored later counts. */
+export const toPeerOptions = (
+  { peers }: Pick<Config, "peers">,
+  fill: (text: string, key: string) => string,
+): Readonly<Record<string, PeerOptions>> =>
+  Object.fromEntries(
+    Object.entries(peers)
+      .filter(([, { enabled }]) => enabled)
+      .map(([name, { url, token, header, description, timeoutMs }]) => {
+        const key = `peers.${name}`;
+        const headers = (): Readonly<Record<string, string>> => {
+          if (token === undefined) return {};
+          const value = fill(token, `${key}.token`);
+          return header === undefined ? { authorization: `Bearer ${value}` } : { [header]: value };
+        };
+        // An address without references can be shown.
+        const address = listVariables(url).length === 0 ? url : () => fill(url, `${key}.url`);
+        return [name, { url: address, headers, timeoutMs, ...omitUndefined({ description }) }];
+      }),
   );
 
 export function resolveIndexPath({ config, folder }: LoadedConfig, env: Environment): string | undefined {

@@ -131,9 +131,10 @@ export function createSecretLister(
   };
 }
 
-/** The variables in `secrets` and in the credentials of models, servers, clients and people. */
+/** The variables in `secrets` and in the credentials of models, servers, peers, clients and people. */
 function listVariableSecrets(config: Config, env: Environment): readonly NamedSecret[] {
-  const { secrets, search, models, servers, gateway, approvals } = config;
+  const { secrets, search, models, servers, peers, gateway, a2a, approvals } = config;
+  const clients = [gateway.profiles, a2a.clients, approvals.approvers].flatMap((each) => Object.values(each));
   const texts = [
     ...secrets,
     search.embedder.apiKey ?? "",
@@ -141,7 +142,8 @@ function listVariableSecrets(config: Config, env: Environment): readonly NamedSe
     ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => {
       return [...args, ...Object.values(env), ...Object.values(headers), url, oauth?.clientSecret ?? ""];
     }),
-    ...[...Object.values(gateway.profiles), ...Object.values(approvals.approvers)].map(({ token = "" }) => token),
+    ...Object.values(peers).flatMap(({ url, token = "" }) => [url, token]),
+    ...clients.map(({ token = "" }) => token),
   ];
   // Only the variables, not the text around them: a variable's value may appear elsewhere.
   const variables = new Set(texts.flatMap(listVariables));

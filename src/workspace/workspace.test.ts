@@ -167,6 +167,25 @@ test("a change of the file changes the next decision", async () => {
   expect(await eventsOf(workspace, "config.loaded")).toHaveLength(2);
 });
 
+test("a change of an actor acts at once, and a new model for it needs a restart", async () => {
+  const write = (text: string) => writeFile(join(folder, "quartermaster.yaml"), text);
+  const folder = await folderWith({ "quartermaster.yaml": `actors: { a: { tools: ["tag:read"] } }` });
+  const problems: string[] = [];
+  const { quartermaster } = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
+  const version = quartermaster.policyVersion;
+  const use = async () => (await quartermaster.invoke("file__list", {}, { caller: { actor: "a" } })).status;
+
+  await write(`
+models: { fast: { provider: anthropic, model: m } }
+actors: { a: { tools: ["tag:read"], model: fast, instructions: Be brief. } }`);
+  await vi.waitFor(() => expect(problems.join()).toContain("the change of models needs a restart"), 10_000);
+  expect(quartermaster.policyVersion).toBe(version);
+
+  await write(`actors: { a: { tools: ["tag:read"], budgets: { session: { calls: 1 } } } }`);
+  await vi.waitFor(() => expect(quartermaster.policyVersion).not.toBe(version), 10_000);
+  expect([await use(), await use()]).toEqual(["done", "refused"]);
+});
+
 test("a change of the file closes and opens a gate, and explain names it", async () => {
   const gate = (more: string) =>
     `providers: { file: { read_only: false } }\npolicy: { gates: { night: { guards: ["file__w*", file__delete], ${more} } } }`;
@@ -205,6 +224,21 @@ test("warns of a closed gate that guards nothing", async () => {
 
   expect(quartermaster.policyWarnings()).toEqual([
     'the gate night lists "file__raed", which no action fits; did you mean file__read?',
+  ]);
+});
+
+test("warns of names in a hot list that no action has", async () => {
+  const seeds = "[file__raed, file__read, file__write, tool__later, later, mcp__new__x]";
+  const servers = "servers: { new: { command: 'false' } }";
+  const folder = await folderWith({
+    "quartermaster.yaml": `surface: { hot_list_seed: ${seeds} }\n${servers}`,
+  });
+  const problems: string[] = [];
+
+  await open(folder, { onProblem: (problem) => problems.push(problem) });
+
+  expect(problems).toEqual([
+    'surface.hot_list_seed lists "file__raed", which no action fits; did you mean file__read?',
   ]);
 });
 

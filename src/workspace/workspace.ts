@@ -12,6 +12,7 @@ import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
+import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
@@ -19,7 +20,14 @@ import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
-import { createModels, resolveIndexPath, toPolicyOptions, toSearchSettings, toServerSpecs } from "./config-mapping.ts";
+import {
+  createModels,
+  resolveIndexPath,
+  toPeerOptions,
+  toPolicyOptions,
+  toSearchSettings,
+  toServerSpecs,
+} from "./config-mapping.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -28,7 +36,7 @@ import {
   openSecretsFile,
 } from "./secrets.ts";
 import { getSecretsPath, listStatePaths } from "./state-paths.ts";
-import { explainActorProblems, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
+import { explainActorProblems, findUnknownSeeds, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
 
 /**
  * - `calls`: everything, recorded in the configured store
@@ -69,6 +77,8 @@ export interface Workspace {
   readonly models: Readonly<Record<string, Model>>;
   /** Fills the references in a configured text. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
+  /** The values that are shown nowhere. */
+  readonly listSecrets: () => Iterable<KnownSecret>;
   readonly tracer: Tracer;
   close(): Promise<void>;
 }
@@ -101,9 +111,11 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   if (purpose !== "ledger") {
     const { config } = loaded;
     const unasked = listUnaskedServers(servers?.list() ?? [], config);
-    const warnings = quartermaster.policyWarnings((pattern) => mayFitUnlisted(pattern, unasked, config));
+    const mayFit = (pattern: string) => mayFitUnlisted(pattern, unasked, config);
+    const listNames = () => quartermaster.inventory().map(({ name }) => name);
+    const warnings = [...quartermaster.policyWarnings(mayFit), ...findUnknownSeeds(config, listNames, mayFit)];
     const problems = explainActorProblems(quartermaster.actorProblems(), unasked, config);
-    const unused = findUnusedModels(config.models);
+    const unused = findUnusedModels(config);
     for (const problem of [...problems, ...warnings, ...unused]) onProblem(problem);
     recordLoaded();
   }
@@ -137,6 +149,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     secrets,
     tracer,
     fill,
+    listSecrets: () => listSecrets(loaded.config),
     async close() {
       stopWatching();
       clearInterval(refreshing);
@@ -160,6 +173,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const { valueChars, ...limits } = config.limits;
     const common = {
       policy,
+      models,
       limits,
       valueLimit: valueChars,
       surface: config.surface,
@@ -182,7 +196,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
         roots: listSkillRoots(loaded, filling),
         pins: purpose === "looking" ? opened?.skillPins : undefined,
       }),
-      models,
+      peers: toPeerOptions(config, fill),
       store: purpose === "looking" ? ":memory:" : storePath,
       approvals: { worker: watch && purpose === "calls" },
       search: toSearchSettings(loaded, filling, vectors),
@@ -278,15 +292,22 @@ const restartSections: readonly (keyof Config)[] = [
   "skills",
   "models",
   "mcp",
+  "peers",
   "gateway",
+  "a2a",
   "telemetry",
 ];
 
-/** Skills ask no other model, so without it they stay unavailable. */
-export function findUnusedModels(models: Config["models"]): readonly string[] {
-  const [first] = Object.keys(models);
-  if (first === undefined || Object.hasOwn(models, "default")) return [];
-  return [`models has no entry named default, so skills have no model: rename models.${first} to models.default`];
+/** Skills, and actors that name none, ask `default`. So without it, they have no model. */
+export function findUnusedModels({ models, actors }: Pick<Config, "models" | "actors">): readonly string[] {
+  if (Object.hasOwn(models, "default")) return [];
+  const named = new Set(Object.values(actors).map(({ model }) => model));
+  return Object.keys(models)
+    .filter((name) => !named.has(name))
+    .map(
+      (name) =>
+        `models.${name} is not used: rename it to models.default, which skills and actors ask, or set actors.<name>.model: ${name}`,
+    );
 }
 
 const listChangedWorldSkills = (before: Config["worlds"], after: Config["worlds"]): readonly string[] =>

@@ -164,9 +164,71 @@ export const turnStoreCases = defineCases(openTurns, {
     }
 
     assert.equal(await turns.prune(CHANGED), 0);
-    assert.equal(await turns.prune(RENEWED), 3);
+    assert.equal(await turns.prune(LEASE), 3);
 
     assert.deepEqual((await turns.list({})).map(({ id }) => id).sort(), ["running", "suspended"]);
+    // No process has renewed its lease.
+    assert.equal(await turns.prune(RENEWED), 1);
+  },
+  "replaces the token, and expires when it says": async (turns) => {
+    await turns.add(newTurn("t"));
+    const expiresAt = CHANGED.toISOString();
+    const suspended = {
+      state: "suspended",
+      calls: [],
+      memo: "1",
+      expiresAt,
+      tokenHash: "second",
+      at: CHANGED,
+    } as const;
+    assert(await turns.write(createHolder("t", 1), suspended));
+
+    assert.equal(await turns.byToken("hash of t"), undefined);
+    const seen = (await turns.byToken("second")) ?? assert.fail("the new token is unknown");
+    assert.equal(seen.expiresAt, expiresAt);
+    assert.equal(await turns.prune(CHANGED), 0);
+    assert.equal(await turns.claim(seen, holder("me"), CHANGED, "third"), "1");
+    assert.equal((await turns.byToken("third"))?.expiresAt, undefined);
+    assert(await turns.write(createHolder("t", 3), { ...suspended, tokenHash: "fourth" }));
+    assert.equal(await turns.prune(RENEWED), 1);
+  },
+  "gives up a turn of its holder as it was stored": async (turns) => {
+    await turns.add(newTurn("t", { memo: "7" }));
+
+    await turns.release("t", "other", CHANGED);
+    assert.equal((await requireTurn(turns, "t")).holder?.id, "me");
+    await turns.release("t", "me", CHANGED);
+
+    const left = await requireTurn(turns, "t");
+    assert.deepEqual([left.state, "holder" in left], ["running", false]);
+    assert.equal(await turns.readMemo("t"), "7");
+    assert.equal(await turns.readMemo("u"), undefined);
+    assert.equal(
+      await turns.write(createHolder("t", 1), { state: "failed", calls: [], memo: "8", at: CHANGED }),
+      false,
+    );
+    assert.equal(await turns.claim(left, holder("other"), CHANGED), "7");
+  },
+  "cancels every turn that is not over": async (turns) => {
+    for (const state of ["running", "suspended", ...ENDS] as const) {
+      await turns.add(newTurn(state));
+      if (state !== "running")
+        await turns.write(createHolder(state, 1), { state, calls: [call("a")], memo: "1", at: STARTED });
+    }
+
+    assert.equal(await turns.cancelAll(CHANGED), 2);
+
+    const states = (await turns.list({})).map(({ id, state, holder: who }) => [id, state, who]);
+    assert.deepEqual(Object.fromEntries(states.map(([id, state]) => [id, state])), {
+      ...{
+        running: "cancelled",
+        suspended: "cancelled",
+        complete: "complete",
+        failed: "failed",
+        cancelled: "cancelled",
+      },
+    });
+    assert.equal(await turns.readMemo("suspended"), "null");
   },
   "stores a memo of megabytes": async (turns) => {
     const memo = JSON.stringify("🦑".repeat(2_000_000));

@@ -210,7 +210,7 @@ function suggestChange(objection: LayerObjection, action: string, actor: string)
     visibility: "change the visibility policy of the host program",
     actor: `add ${quoted} to actors.${actor}.tools`,
     world: `set actors.${actor}.world: ${world}`,
-    budget: `raise policy.budgets.${rule}`,
+    budget: `raise ${rule.startsWith("actors.") ? "" : "policy.budgets."}${rule}`,
     approval: "the action itself requires approval: change where it is registered",
   };
   return changes[layer];

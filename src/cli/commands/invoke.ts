@@ -106,7 +106,7 @@ export async function readCallArguments(text: string | undefined, pairs: Pairs, 
 }
 
 async function readArgumentText(text: string, io: Io): Promise<string> {
-  if (text === "-") return readStdin(io);
+  if (text === "-") return readStdin(io, "arguments");
   if (!text.startsWith("@")) return text;
   const path = text.slice(1);
   return readFile(resolve(io.cwd, path), "utf8").catch((thrown) => {
@@ -114,13 +114,14 @@ async function readArgumentText(text: string, io: Io): Promise<string> {
   });
 }
 
-async function readStdin(io: Io): Promise<string> {
+/** Throws `invalid_arguments` if it is too long. `what`: how the error names it. */
+export async function readStdin(io: Io, what: string): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of readChunks(io, "interrupted while reading the arguments")) {
+  for await (const chunk of readChunks(io, `interrupted while reading the ${what}`)) {
     chunks.push(Buffer.from(chunk));
     size += chunk.length;
-    if (size > MAX_BYTES) throw createUsageError(`the arguments on stdin are longer than ${MAX_BYTES} bytes`);
+    if (size > MAX_BYTES) throw createUsageError(`the ${what} on stdin are longer than ${MAX_BYTES} bytes`);
   }
   return Buffer.concat(chunks).toString("utf8");
 }

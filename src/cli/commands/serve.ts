@@ -52,6 +52,8 @@ export function addServeCommand(program: Command, context: Context): void {
 interface ListeningGateway {
   readonly url: string;
   readonly approvals: string;
+  /** Where other agents call. Absent: they cannot. */
+  readonly a2a?: string;
   readonly tokenPath: string;
 }
 
@@ -119,9 +121,14 @@ export async function runServe(
   const host = options.host ?? config.gateway.host;
   const onProblem = (problem: string) => out.note(`qm: ${toOneLine(problem)}`);
   const gateway = openGateway(workspace, onProblem);
+  const publicUrl = getPublicUrl(config);
   const other = await openApprovalsApi(workspace, { onProblem, signal: io.signal });
+  // Loaded only if it is used: most installations serve no other agents.
+  const a2aModule = config.a2a.enabled ? await import("../../http/a2a-api.ts") : undefined;
+  const a2a = await a2aModule?.openA2aEndpoint(workspace, { onProblem, publicUrl });
+  if (a2a !== undefined) other.route("/", a2a.routes);
   const { start, ...address } = options;
-  const listening = gateway.listen({ ...address, other, publicUrl: getPublicUrl(config) });
+  const listening = gateway.listen({ ...address, other, publicUrl });
   const { url, tokenPath, close } = await listening.catch((thrown: unknown) => {
     throw toHostError(thrown, host) ?? thrown;
   });
@@ -135,18 +142,21 @@ export async function runServe(
     return async () => {};
   });
   const approvals = new URL("/v1/approvals", url).href;
-  await show({ url, approvals, tokenPath });
+  const more = a2a === undefined ? {} : { a2a: new URL("/a2a", url).href };
+  await show({ url, approvals, ...more, tokenPath });
   const stopAsking = start ? askUnknownServers(context, workspace) : undefined;
   if (!io.signal.aborted) await once(io.signal, "abort");
   await stopAsking?.();
   await unannounce();
+  await a2a?.close();
   await close();
 }
 
 function showGateway(out: CommandOutput, gateway: ListeningGateway): void {
-  const { url, approvals, tokenPath } = gateway;
+  const { url, approvals, a2a, tokenPath } = gateway;
   const token = `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`;
-  out.answer(gateway, `Listening on ${url}\nApprovers answer at ${approvals}\n${out.dim(token)}`);
+  const peers = a2a === undefined ? "" : `Other agents call ${a2a}\n`;
+  out.answer(gateway, `Listening on ${url}\nApprovers answer at ${approvals}\n${peers}${out.dim(token)}`);
 }
 
 function isLoopback(host: string): boolean {

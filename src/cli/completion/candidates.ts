@@ -106,11 +106,16 @@ const operandSources: Readonly<Record<string, CandidateSource>> = {
   import: listClients,
   replay: (context, values) => listRecent(context, values, "session", "session"),
   "eval record": (context, values) => listRecent(context, values, "session", "session"),
+  "peers show": (context, values) =>
+    queryWorkspace(context, values, ({ quartermaster }) =>
+      quartermaster.peers.list().map(({ name, kind }) => [name, kind]),
+    ),
   "worlds show": (context, values) =>
     queryWorkspace(context, values, ({ config }) => Object.keys(config.worlds).map((world) => [world, "world"])),
   ...repeatSource(listServers, ["remove", "start", "stop", "logs", "review", "login", "logout"], "servers"),
   ...repeatSource(listApprovals, ["show"], "approvals"),
   ...repeatSource(listPendingApprovals, ["approve", "deny", "link"], "approvals"),
+  ...repeatSource(listSessions, ["show", "remove"], "sessions"),
   ...repeatSource(listNotes, ["show", "save", "export", "rm"], "notes"),
   ...repeatSource(listSecrets, ["set", "remove"], "secrets"),
   "models test": listModels,
@@ -160,6 +165,13 @@ function listNotes(context: Context, values: Values): Promise<Candidates> {
   return queryLedger(context, values, async ({ quartermaster }) => {
     const { items } = await quartermaster.notes.list({ limit: LIMIT });
     return items.map(({ handle, name, origin }) => [handle, name ?? origin.action]);
+  });
+}
+
+function listSessions(context: Context, values: Values): Promise<Candidates> {
+  return queryLedger(context, values, async ({ quartermaster }) => {
+    const found = await quartermaster.sessions.list({ limit: LIMIT });
+    return found.map(({ session, title }) => [session, title]);
   });
 }
 

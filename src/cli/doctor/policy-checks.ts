@@ -1,8 +1,9 @@
 import { stat } from "node:fs/promises";
 import type { Config } from "../../config/schema.ts";
 import { formatCount } from "../../core/display-text.ts";
-import { matchesGlob } from "../../core/name-patterns.ts";
+import { findIdlePatterns, matchesGlob } from "../../core/name-patterns.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { hotListSeed } from "../../core/surface-choice.ts";
 import { listUnaskedServers, mayFitUnlisted } from "../../workspace/unlisted-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { listWorldActors } from "../commands/worlds.ts";
@@ -25,11 +26,9 @@ export function checkPatterns({ quartermaster, config, servers }: Workspace): re
   const unasked = listUnaskedServers(servers.list(), config);
   const mayFit = (pattern: string) => mayFitUnlisted(pattern, unasked, config);
   const actions = quartermaster.inventory();
-  const names = actions.flatMap(({ name, category }) =>
-    category === "tool" ? [name, name.slice("tool__".length)] : [name],
-  );
-  const actionPatterns = findIdle(listActionPatterns(config), names, "action").filter(
-    ({ pattern }) => !mayFit(pattern),
+  const named = actions.map((action) => ({ ...action, entry: action.name.slice(`${action.category}__`.length) }));
+  const actionPatterns = listActionPatterns(config).flatMap(([place, pattern]) =>
+    findIdlePatterns(mayFit(pattern) ? [] : [pattern], named).map((idle) => ({ place, what: "action", ...idle })),
   );
   const tags = new Set(actions.flatMap((action) => action.tags));
   const missingTags = config.policy.requireTags.filter((tag) => !tags.has(tag) && unasked.length === 0);
@@ -100,7 +99,9 @@ const formatIdle = ({ place, pattern, what, near }: IdlePattern): string =>
 function listActionPatterns({ surface, actors, worlds, search, routing }: Config): readonly Pattern[] {
   const listSurface = (place: string, choice: Partial<Config["surface"]> = {}): readonly Pattern[] => [
     ...(choice.alwaysLoadedPatterns ?? []).map((pattern) => [`${place}.always_loaded_patterns`, pattern] as const),
-    ...(choice.hotListSeed ?? []).map((pattern) => [`${place}.hot_list_seed`, pattern] as const),
+    ...(choice.hotListSeed ?? [])
+      .filter((pattern) => !hotListSeed.includes(pattern))
+      .map((pattern) => [`${place}.hot_list_seed`, pattern] as const),
   ];
   const listGroups = (place: string, groups: Config["search"]["directory"]["groups"]): readonly Pattern[] =>
     groups.flatMap(({ name, actions }) => actions.map((pattern) => [`${place} ${name}`, pattern] as const));

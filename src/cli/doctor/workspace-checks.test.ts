@@ -4,6 +4,27 @@ import type { DoctorCheck } from "./environment-checks.ts";
 
 afterEach(cleanUp);
 
+test("warns of an actor's model that cannot be used, and of settings without a model", async () => {
+  const models = { fast: { provider: "anthropic", model: "m", api_key: `\${env:KEY}` } };
+  const actors = {
+    planner: { tools: ["tag:read"], model: "fast", instructions: "Plan." },
+    writer: { tools: ["tag:read"], max_steps: 5 },
+    reader: { tools: ["tag:read"] },
+  };
+  const surface = { always_loaded_patterns: ["tag:read", "tag:raed"] };
+  const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ models, actors, surface }) });
+
+  const { out } = await qm(cwd, ["doctor", "--json"], { env: {} });
+  const { checks } = JSON.parse(out) as { checks: readonly DoctorCheck[] };
+  const found = checks.filter(({ about, status }) => ["model", "actor", "pattern"].includes(about) && status !== "ok");
+
+  expect(found).toMatchObject([
+    { message: expect.stringMatching(/always_loaded_patterns lists "tag:raed".*did you mean tag:read/) },
+    { message: expect.stringMatching(/^fast: .*KEY is not set/), todo: expect.stringContaining("Used by: planner.") },
+    { message: "writer has max_steps, but no model: there is no models.default" },
+  ]);
+});
+
 test("warns of unknown names and suggests similar ones", async () => {
   const approvals = {
     categories: { fiel: true, file: false },

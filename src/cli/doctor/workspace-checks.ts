@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { listAllRoles, listLevelRoles } from "../../approval/approver-roles.ts";
 import { formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
+import { omitUndefined } from "../../core/json.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import { toWireName } from "../../core/wire-names.ts";
 import type { ServerSpec } from "../../mcp/server-spec.ts";
@@ -13,6 +14,7 @@ import type { Io } from "../context.ts";
 import { checkClients } from "./client-checks.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
 import { checkGit } from "./git-checks.ts";
+import { checkPeers } from "./peer-checks.ts";
 import { checkPatterns, checkRules, checkWorlds } from "./policy-checks.ts";
 import { checkProfileTokens, findTokenProblem, TOKEN_TODO } from "./token-checks.ts";
 
@@ -43,6 +45,7 @@ export async function checkCatalog(
         ...models,
         ...(await checkSkills(workspace)),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
+        ...(await checkPeers(workspace)),
         ...(await checkProfileTokens(workspace)),
         ...(await checkClients(io, workspace)),
         ...(await checkGit(workspace, options)),
@@ -95,12 +98,27 @@ function checkActors({ quartermaster, config, servers }: Workspace): readonly Do
 function checkModels({ config, models }: Workspace): readonly DoctorCheck[] {
   const found = Object.entries(models).map(([name, model]) => {
     const problem = model.findProblem?.();
-    return problem === undefined
-      ? ok("model", `${name}: ${model.name}`)
-      : warn("model", `${name}: ${problem}`, "Until then, no skill can ask it. `qm models test` sends a request.");
+    if (problem === undefined) return ok("model", `${name}: ${model.name}`);
+    const named = Object.entries(config.actors).flatMap(([actor, own]) => (own.model === name ? [actor] : []));
+    const users = [...(name === "default" ? ["skills", "actors that name no model"] : []), ...named];
+    const todo = `Used by: ${users.join(", ") || "nothing"}. \`qm models test ${name}\` sends a request.`;
+    return warn("model", `${name}: ${problem}`, todo);
   });
-  const todo = "Skills that ask a model use the one named default.";
-  return [...found, ...findUnusedModels(config.models).map((problem) => warn("model", problem, todo))];
+  const unused = findUnusedModels(config).map((problem) =>
+    warn("model", problem, "`qm models list` shows the models."),
+  );
+  return [...found, ...unused, ...checkActorModels(config)];
+}
+
+/** Finds settings for the model of an actor that has none. */
+function checkActorModels({ actors, models }: Workspace["config"]): readonly DoctorCheck[] {
+  if (Object.hasOwn(models, "default")) return [];
+  return Object.entries(actors).flatMap(([name, { model, instructions, tier, maxSteps }]) => {
+    const [setting] = Object.keys(omitUndefined({ instructions, tier, max_steps: maxSteps }));
+    if (model !== undefined || setting === undefined) return [];
+    const message = `${name} has ${setting}, but no model: there is no models.default`;
+    return [warn("actor", message, `Add models.default, or set actors.${name}.model.`)];
+  });
 }
 
 /** Finds skills whose calls are refused until a person decides. One that a person revoked needs no decision. */

@@ -31,7 +31,7 @@ export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
   const keepTokens = (action: Action) =>
     action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
   const actions = created.map(keepTokens);
-  const capability = "keep, narrow, join and search long results by reference, without reading them";
+  const capability = "Store long results and work with them by their handles, without reading them whole.";
   return { category: INFOSPACE, capability, list: () => actions };
 }
 

@@ -96,6 +96,8 @@ export function createTestPrimitives(
     callId: "call-1",
     signal: new AbortController().signal,
     untimed: (work) => work(),
+    waitFor: () => {},
+    heldSlots: new Set(),
     sees: () => true,
     listVisible: async () => [],
     afterEnd: () => {},

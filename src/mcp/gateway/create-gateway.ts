@@ -1,12 +1,10 @@
 import { readPackageInfo, systemRuntime } from "../../app/system-runtime.ts";
-import type { Config } from "../../config/schema.ts";
 import { settlesWithin } from "../../core/async.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { canonicalJson, omitUndefined } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
 import { matchesGlob } from "../../core/name-patterns.ts";
 import { parseDuration } from "../../core/runtime.ts";
-import type { SurfaceKind } from "../../core/surface-choice.ts";
 import { createTokenAuthorizer } from "../../core/token-authorizer.ts";
 import { silentTracer } from "../../core/tracing.ts";
 import { getTokenPath } from "../../workspace/state-paths.ts";
@@ -107,7 +105,6 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     runtime: systemRuntime,
     tracer,
     info: { name, version },
-    instructions: (profile) => getInstructions(profile, workspace.config),
     onProblem,
     note(caller, event) {
       try {
@@ -166,20 +163,4 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
       return { ...listener, tokenPath };
     },
   };
-}
-
-const SURFACE_INSTRUCTIONS: { readonly [Kind in SurfaceKind | "unsearched"]?: string } = {
-  unsearched:
-    "Every action is reached through these few tools: list_actions lists actions, describe_action shows their arguments, invoke_action runs them. List them before you say that something cannot be done.",
-  universal:
-    "Every action is reached through these few tools: search_actions finds actions, describe_action shows their arguments, invoke_action runs them. Search before you say that something cannot be done.",
-  deferred:
-    "You can call more tools than these: tool_search finds them, tool_get shows their arguments, and then you call them by name. Search before you say that something cannot be done.",
-};
-
-/** Tells a profile's clients how to find their tools. Undefined: all tools are listed. */
-function getInstructions(profile: GatewayProfile, config: Pick<Config, "actors" | "surface" | "search">) {
-  if (!hasSurface(profile)) return undefined;
-  const kind = profile.surface ?? config.actors[profile.actor]?.surface?.kind ?? config.surface.kind;
-  return SURFACE_INSTRUCTIONS[kind === "universal" && !config.search.enabled ? "unsearched" : kind];
 }

@@ -44,12 +44,11 @@ export interface Upstream {
 }
 
 export interface GatewayOptions {
-  readonly quartermaster: Pick<Quartermaster, "surface" | "invoke" | "onChange" | "ledger" | "skills">;
+  readonly quartermaster: Pick<Quartermaster, "surface" | "prompt" | "invoke" | "onChange" | "ledger" | "skills">;
   readonly upstream?: Upstream;
   readonly runtime: Runtime;
   readonly tracer?: Tracer;
   readonly info: { readonly name: string; readonly version: string };
-  readonly instructions?: (profile: GatewayProfile) => string | undefined;
   /** Receives transport errors as text, without tokens and arguments. */
   readonly onProblem: (problem: string) => void;
   readonly note?: (caller: Caller, event: UnstampedEvent) => void;

@@ -13,6 +13,8 @@ import {
 } from "@modelcontextprotocol/server";
 import { SKILLS_EXTENSION_ID, SKILLS_GET_METHOD, SKILLS_LIST_METHOD } from "@modelcontextprotocol/server/ext/skills";
 import { z } from "zod";
+import type { Caller } from "../../core/caller.ts";
+import { getErrorMessage } from "../../core/errors.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
 import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
@@ -40,6 +42,8 @@ interface McpServerOptions extends SharedParts {
   /** Absent: the client has no connection, and every request stands alone. */
   readonly session?: string;
   resolveClient(ctx: ServerContext): ServiceClient;
+  /** Its caller alone, which records nothing. */
+  resolveCaller(ctx: ServerContext): Caller;
   /** Told which lists the client was sent. */
   readonly watch: Pick<ListWatcher, "listed">;
   /** Called after each tool call, which may have changed the client's tools. */
@@ -77,7 +81,6 @@ export function createMcpServer(parts: McpServerOptions): Server {
       completions: hasResources || hasPrompts ? {} : undefined,
       extensions: hasSkills ? { [SKILLS_EXTENSION_ID]: {} } : undefined,
     }),
-    instructions: options.instructions?.(profile),
     jsonSchemaValidator: acceptAnySchema,
     cacheHints: {
       "tools/list": LIST_HINT,
@@ -90,7 +93,8 @@ export function createMcpServer(parts: McpServerOptions): Server {
   } as const);
   // Over stdio the session's id is internal, and in the modern era there is no session.
   const session = era === "legacy" && transport === "http" ? parts.session : undefined;
-  const server = new TracedServer(options.info, settings, { telemetry: parts.telemetry, transport, session });
+  const tracing = { telemetry: parts.telemetry, transport, session };
+  const server = new GatewayServer(options.info, settings, tracing, getInstructions);
   server.onerror = (error) => options.onProblem(`${profile.name}: ${error.message}`);
 
   handleList("tools/list", "tools", "tools");
@@ -160,6 +164,16 @@ export function createMcpServer(parts: McpServerOptions): Server {
     });
   }
 
+  async function getInstructions(ctx: ServerContext): Promise<string | undefined> {
+    try {
+      return await service.getInstructions(parts.resolveCaller(ctx));
+    } catch (thrown) {
+      // The actor cannot be used. The client gets the same error from its first request.
+      options.onProblem(`${profile.name}: ${getErrorMessage(thrown)}`);
+      return undefined;
+    }
+  }
+
   /** Questions are asked in the way of the client's era. */
   function runInteractive(method: string, params: Record<string, unknown>, ctx: ServerContext, run: Interaction) {
     const client = resolveClient(ctx);
@@ -202,14 +216,24 @@ export const TRANSPORT_FACTS = {
 type RequestHandler = (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>;
 type ServerTracingOptions = { telemetry: McpTelemetry; transport: "stdio" | "http"; session: string | undefined };
 
-/** Traces every request, also those that the SDK answers itself. */
-class TracedServer extends Server {
+/** The requests whose answers hold the instructions. */
+const OPENING_METHODS: readonly string[] = ["initialize", "server/discover"];
+
+/** Traces every request, also those that the SDK answers itself, and adds instructions that depend on the client. */
+class GatewayServer extends Server {
   readonly #tracing: ServerTracingOptions;
+  readonly #getInstructions: (ctx: ServerContext) => Promise<string | undefined>;
   readonly #spans = new WeakMap<ServerContext, McpSpan>();
 
-  constructor(info: Implementation, options: ServerOptions, tracing: ServerTracingOptions) {
+  constructor(
+    info: Implementation,
+    options: ServerOptions,
+    tracing: ServerTracingOptions,
+    getInstructions: (ctx: ServerContext) => Promise<string | undefined>,
+  ) {
     super(info, options);
     this.#tracing = tracing;
+    this.#getInstructions = getInstructions;
   }
 
   /** The trace that a request's work belongs to. Undefined: tracing is off. */
@@ -225,7 +249,11 @@ class TracedServer extends Server {
       const span = this.#startSpan(method, request, ctx);
       this.#spans.set(ctx, span);
       try {
-        const result = await handle(request, ctx);
+        const answer = await handle(request, ctx);
+        const isOpening = OPENING_METHODS.includes(method);
+        const result = isOpening
+          ? omitUndefined({ ...answer, instructions: await this.#getInstructions(ctx) })
+          : answer;
         // The client no longer waits for the result.
         if (signal.aborted) span.failed("cancelled");
         else span.answered(result);

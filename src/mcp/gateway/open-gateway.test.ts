@@ -1,10 +1,12 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { type Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { openWorkspace } from "../../workspace/workspace.ts";
 import { openGateway } from "./create-gateway.ts";
+import type { GatewayEra } from "./gateway.ts";
+import { clientOf } from "./testing.ts";
 
 const asking = join(import.meta.dirname, "../../../test/fixtures/mcp-servers/plain.mjs");
 
@@ -20,8 +22,8 @@ async function gatewayOf(config: object, env: Record<string, string> = {}) {
   return { gateway, problems, workspace };
 }
 
-async function client(url: string, token: string): Promise<Client> {
-  const made = new Client({ name: "test", version: "1" });
+async function client(url: string, token: string, era: GatewayEra = "legacy"): Promise<Client> {
+  const made = clientOf(era);
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
   await made.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
   onTestFinished(() => made.close());
@@ -41,7 +43,7 @@ test("creates a private token once, which gives access to the profile default", 
   expect(await readFile(tokenPath, "utf8")).toBe(token);
 });
 
-test("instructions fit the tools of the profile", async () => {
+test("instructions fit the surface of the profile", async () => {
   const { gateway } = await gatewayOf(
     {
       servers: { plain: { command: process.execPath, args: [asking] } },
@@ -60,10 +62,69 @@ test("instructions fit the tools of the profile", async () => {
   const { url } = await gateway.listen({ port: 0 });
   const told = async (letter: string) => (await client(url, letter.repeat(32))).getInstructions();
 
-  expect(await told("a")).toContain("tool_search");
-  expect(await told("d")).toContain("tool_search");
-  expect(await told("b")).toBeUndefined();
+  for (const deferring of [await told("a"), await told("d")]) {
+    expect(deferring).toContain("tool_search finds tools");
+    expect(deferring).not.toMatch(/_actions?\b/);
+  }
+  expect(await told("b")).not.toMatch(/tool_|_actions?\b|Action categories/);
+  expect(await told("b")).toContain("## Behaviour");
   expect(await told("c")).toBeUndefined();
+});
+
+describe.each(["legacy", "modern"] as const)("a client of the %s era", (era) => {
+  test("gets the constant part of the prompt of its actor", async () => {
+    const { gateway, workspace } = await gatewayOf({
+      actors: { default: { tools: ["*"], instructions: "You review code." } },
+      search: { directory: { enabled: true } },
+    });
+    const { url, tokenPath } = await gateway.listen({ port: 0 });
+
+    const instructions = (await client(url, (await readFile(tokenPath, "utf8")).trim(), era)).getInstructions() ?? "";
+
+    const { prefix } = await workspace.quartermaster.prompt({}, { dynamic: false });
+    expect(instructions).toBe(prefix);
+    expect(instructions).toContain("You review code.");
+    expect(instructions.length).toBeLessThanOrEqual(2000);
+    // A directory that the client does not get was not shown either.
+    await workspace.quartermaster.ledger.flush(0);
+    expect(await workspace.quartermaster.ledger.read({ type: "directory.rendered" })).toEqual([]);
+  });
+
+  test("gets whole sections, and leaves out those that are too long", async () => {
+    const { gateway } = await gatewayOf({
+      actors: { default: { tools: ["*"], tier: "light", instructions: "x".repeat(2000) } },
+    });
+    const { url, tokenPath } = await gateway.listen({ port: 0 });
+
+    const instructions = (await client(url, (await readFile(tokenPath, "utf8")).trim(), era)).getInstructions() ?? "";
+
+    expect(instructions.length).toBeLessThanOrEqual(2000);
+    expect(instructions.match(/^## .*$/gm)).toEqual(["## Capabilities", "## Action categories"]);
+    expect(instructions).toMatch(/anything\.$/);
+  });
+
+  test("is told only of the categories that it may see", async () => {
+    const rule = "tool.category == 'file' && ctx.user.id != 'ann'";
+    const { gateway } = await gatewayOf({
+      policy: { rules: [{ name: "no-files", rule, effect: "hide" }], denied: ["mcp__*"] },
+    });
+    const { url, tokenPath } = await gateway.listen({ port: 0 });
+
+    const instructions = (await client(url, (await readFile(tokenPath, "utf8")).trim(), era)).getInstructions();
+
+    expect(instructions).toContain("- skill: ");
+    expect(instructions).not.toMatch(/- (file|mcp)\b|MCP/);
+  });
+
+  test("connects without instructions when its actor cannot be used", async () => {
+    const { gateway, problems } = await gatewayOf({ actors: { default: { tools: ["file__nonsense"] } } });
+    const { url, tokenPath } = await gateway.listen({ port: 0 });
+
+    const connected = await client(url, (await readFile(tokenPath, "utf8")).trim(), era);
+
+    expect(connected.getInstructions()).toBeUndefined();
+    expect(problems).toContainEqual(expect.stringContaining("file__nonsense"));
+  });
 });
 
 test("instructions name no search when search is off", async () => {

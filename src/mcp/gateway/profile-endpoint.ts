@@ -95,6 +95,7 @@ export function createProfileEndpoint(
           noteModernClient(caller, "http", ctx);
           return { caller, era: "modern" };
         },
+        resolveCaller: () => caller,
         watch: modernWatch,
       });
     },
@@ -156,6 +157,7 @@ export function createProfileEndpoint(
         if (era === "modern") noteModernClient(caller, transport, ctx);
         return { caller, era };
       },
+      resolveCaller,
       watch,
       afterCall() {
         // Calls change neither the lists of the modern era nor what servers offer.

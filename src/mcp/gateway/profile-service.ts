@@ -2,7 +2,7 @@ import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from "@modelc
 import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Effect } from "../../core/action.ts";
 import type { Caller, Dialogue } from "../../core/caller.ts";
-import { isRecord, type JsonObject } from "../../core/json.ts";
+import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import type { TraceCarrier } from "../../core/tracing.ts";
 import type { SurfaceTool } from "../../surface/surface.ts";
 import type { ResourceSubscriber, ResourceSubscriptions } from "./change-notifications.ts";
@@ -29,12 +29,14 @@ export interface ServiceCallOptions {
 
 /** The MCP methods of one profile's clients, without their transport. */
 export type ProfileService = ReturnType<typeof createProfileService>;
+/** Characters of instructions. Clients cut longer ones, some in the middle of a sentence. */
+const INSTRUCTIONS_LIMIT = 2_000;
 const UNSUBSCRIBE_TIMEOUT_MS = 5_000;
 
 /** Its methods reject with protocol errors. */
 export function createProfileService(
   profile: GatewayProfile,
-  quartermaster: Pick<Quartermaster, "invoke">,
+  quartermaster: Pick<Quartermaster, "invoke" | "prompt">,
   upstream: Upstream | undefined,
   surfaces: SurfaceCache,
   subscriptions: ResourceSubscriptions,
@@ -74,6 +76,15 @@ export function createProfileService(
   };
 
   return {
+    /** The sections of the caller's prompt that fit, whole. Undefined if clients see only the tools of servers. */
+    async getInstructions(caller: Caller): Promise<string | undefined> {
+      if (!hasSurface(profile)) return undefined;
+      const { sections } = await quartermaster.prompt(caller, omitUndefined({ kind: profile.surface, dynamic: false }));
+      return sections.reduce((text, section) => {
+        const longer = text === "" ? section.text : `${text}\n\n${section.text}`;
+        return longer.length <= INSTRUCTIONS_LIMIT ? longer : text;
+      }, "");
+    },
     async tools(client: ServiceClient): Promise<readonly JsonObject[]> {
       const own = await listOwnTools(client);
       const passed = selectPassedTools(client, own);
@@ -88,7 +99,8 @@ export function createProfileService(
       }
       if (!hasSurface(profile)) throw createUnknownNameError("tool", name);
       const surface = await surfaces.get(caller);
-      const answer = await surface.call(name, args, options.signal, options.dialogue, options.trace);
+      const { signal, dialogue, trace } = options;
+      const answer = await surface.call(name, args, signal, { dialogue, trace });
       const problem = answer.data;
       const isUnknown = !answer.ok && isRecord(problem) && problem.code === "unknown_action";
       // An unknown tool is the client's mistake. A wrong action name in the arguments is the model's.

@@ -34,6 +34,10 @@ test.each([[true], [false]])("says what it is for without naming an action (read
   for (const { entry } of all) expect(capability.toLowerCase()).not.toMatch(new RegExp(`\\b${entry}`));
 });
 
+test("write tells the model to change a part with edit", () => {
+  expect(all.find(({ entry }) => entry === "write")?.description).toMatch(/part of a file, use edit/);
+});
+
 test.each(all.map((action) => [action.entry, action] as const))(
   "%s: schema closed and short, examples fit",
   (_entry, action) => {

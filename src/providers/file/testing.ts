@@ -46,6 +46,8 @@ export async function testRoot(
       callId: "call",
       signal,
       listVisible: async () => [],
+      waitFor: () => {},
+      heldSlots: new Set<string>(),
       afterEnd: () => {},
       sees: () => false,
       untimed: <T>(work: () => Promise<T>) => work(),

@@ -52,7 +52,7 @@ export function skillProvider({
 
   return {
     category: "skill",
-    capability: "Use skills that people wrote for special tasks: instructions, prompts, programs and methods.",
+    capability: "Run skills that people wrote for special tasks: instructions, prompts, programs and methods.",
     async list() {
       const { skills, problems } = await loadSkills(roots, cache);
       await trust.refresh(skills);

@@ -4,7 +4,7 @@ import type { View } from "../../catalog/view.ts";
 import type { Caller } from "../../core/caller.ts";
 import { isRecord } from "../../core/json.ts";
 import type { ActionName } from "../../core/names.ts";
-import type { SurfaceChoice } from "../../core/surface-choice.ts";
+import { hotListSeed, type SurfaceChoice } from "../../core/surface-choice.ts";
 import { toNativeTool, toNativeTools } from "../native-tools.ts";
 import type { SurfaceAnswer, SurfaceTool } from "../surface.ts";
 
@@ -38,8 +38,9 @@ export async function openShortcuts(
   { lists, uses, now, sessionGiven }: ShortcutOptions,
   view: View,
   caller: Caller,
-  { selection = "none", hotListN: size = 0, hotListSeed: seed = [] }: SurfaceChoice,
+  choice: SurfaceChoice,
 ): Promise<Shortcuts | undefined> {
+  const { selection = "none", hotListN: size = 0 } = choice;
   if (selection === "none" && size === 0) return undefined;
   const { tenant = null, actor, session } = caller;
   const issued =
@@ -47,7 +48,7 @@ export async function openShortcuts(
       ? await lists.open(JSON.stringify(["issued", tenant, actor, session]), ISSUED_LIMIT)
       : createLocalActivationList(ISSUED_LIMIT);
   // Selected once: a list that followed every call would change the prompt from its beginning.
-  const hot = size === 0 ? [] : selectHotActions(view, await uses.readUses(caller), { size, seed }, now());
+  const hot = await readHotList({ uses, now }, view, caller, choice);
   return {
     tools(present, wrappers) {
       const findActions = (names: readonly string[]) => names.flatMap((name) => present.get(name) ?? []);
@@ -83,6 +84,16 @@ function addNameChoice(tool: SurfaceTool, parameter: string, names: readonly str
   if (names.length === 0 || !isRecord(properties)) return tool;
   const choice = { ...(properties[parameter] as object), enum: names };
   return { ...tool, inputSchema: { ...tool.inputSchema, properties: { ...properties, [parameter]: choice } } };
+}
+
+/** The actions of the hot list, as they are now. */
+export async function readHotList(
+  { uses, now }: Pick<ShortcutOptions, "uses" | "now">,
+  view: View,
+  caller: Caller,
+  { hotListN: size = 0, hotListSeed: seed = hotListSeed }: SurfaceChoice,
+): Promise<readonly ActionName[]> {
+  return size === 0 ? [] : selectHotActions(view, await uses.readUses(caller), { size, seed }, now());
 }
 
 /** The visible actions that are used most, then the seed, which may name a registered tool by its bare name. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { LiveCategory } from "../../catalog/snapshot.ts";
 import type { Caller } from "../../core/caller.ts";
 import { cloneFrozen, type JsonObject } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
@@ -49,12 +50,13 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
     kind: "universal",
     get tools() {
       const view = findView(backend, caller);
-      const wrappers = getWrappers(view?.categories() ?? []);
+      const wrappers =
+        view === undefined ? getWrappers([]) : getWrappers(view.categories(), backend.live.categories(caller));
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
-    async call(tool, args, signal, dialogue, trace) {
+    async call(tool, args, signal, options) {
       const run = async (name: string, args: unknown): Promise<SurfaceAnswer> => {
-        const outcome = await backend.invoke({ name, args, caller, via: "universal", dialogue, trace }, signal);
+        const outcome = await backend.invoke({ name, args, caller, via: "universal", ...options }, signal);
         if (outcome.status === "done") shortcuts?.recordUse(outcome.action);
         return toSurfaceAnswer(outcome);
       };
@@ -99,13 +101,15 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
   };
 }
 
-/** Answers the same array until the categories change. */
-function createWrapperList(tools: readonly SurfaceTool[]): (categories: readonly string[]) => readonly SurfaceTool[] {
-  let cached = { key: "", tools };
-  return (categories) => {
-    const key = categories.join();
-    if (cached.key !== key)
-      cached = { key, tools: Object.freeze(tools.map((tool) => addCategoryChoice(tool, categories))) };
+/** Answers the same array until the categories change. Only `list_actions` has the live ones: search does not find them. */
+function createWrapperList(tools: readonly SurfaceTool[]) {
+  let cached = { key: " ", tools };
+  return (categories: readonly string[], live: readonly LiveCategory[] = []): readonly SurfaceTool[] => {
+    const all = [...categories, ...live.map(({ name }) => name)].sort();
+    const key = `${categories} ${all}`;
+    if (cached.key === key) return cached.tools;
+    const withChoice = tools.map((tool) => addCategoryChoice(tool, tool === listActionsTool ? all : categories));
+    cached = { key, tools: Object.freeze(withChoice) };
     return cached.tools;
   };
 }

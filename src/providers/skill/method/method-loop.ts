@@ -1,4 +1,4 @@
-import { type CallContext, type ChosenAction, hasSideEffects, type VisibleAction } from "../../../core/action.ts";
+import type { CallContext, ChosenAction, VisibleAction } from "../../../core/action.ts";
 import { raceAbort } from "../../../core/async.ts";
 import type { UnstampedEvent } from "../../../core/events.ts";
 import { cutText } from "../../../core/handler-result.ts";
@@ -7,6 +7,7 @@ import type { CallModel, ModelAnswer, ModelToolCall, ModelToolResult } from "../
 import { isGlob } from "../../../core/name-patterns.ts";
 import { quoteName } from "../../../core/names.ts";
 import type { Outcome, WaitingOutcome } from "../../../core/outcome.ts";
+import { recoverCall } from "../../../core/recover-call.ts";
 import { endMethod, setExport, type ToolReply } from "./method-end.ts";
 import { areStepsFinished, controlTools, createStepRequest, type MethodPrompt } from "./method-prompt.ts";
 import type { MethodProgress, MethodResult, PendingCall } from "./method-run.ts";
@@ -154,7 +155,7 @@ export async function runMethod(parts: MethodLoopParts): Promise<MethodEnd> {
   async function answerAction(call: ModelToolCall): Promise<Reply> {
     const { actions } = await listTools();
     const action = actions.find((each) => each.name === call.name);
-    if (progress.pending !== undefined) return recoverCall(progress.pending, action);
+    if (progress.pending !== undefined) return finishCall(progress.pending, action);
     const named = action?.runsAction && readChosenName(action.runsAction, call.args);
     const chosen = actions.find((each) => each.name === named);
     // An action that runs others may not run through another of them: then a third one would not be checked.
@@ -180,23 +181,15 @@ export async function runMethod(parts: MethodLoopParts): Promise<MethodEnd> {
   }
 
   /** Finishes a call of an earlier process. Repeats it only if it did not run, or if running it again has no effect. */
-  async function recoverCall(pending: PendingCall, action: VisibleAction | undefined): Promise<Reply> {
+  async function finishCall(pending: PendingCall, action: VisibleAction | undefined): Promise<Reply> {
     const { callId: earlier, action: called, args, approvalId, isInner } = pending;
     // A call that waits for a call of its own gets the result of that one when it is repeated.
     if (approvalId !== undefined && isInner) return callAction({ action: called, args });
-    const found = approvalId === undefined ? await services.findCall(earlier) : { approvalId, hasBegun: false };
-    if (found.approvalId !== undefined) {
-      const outcome = await services.findApprovalOutcome(found.approvalId, caller);
-      return outcome === undefined
-        ? callAction({ action: called, args, approvalId: found.approvalId })
-        : { text: outcome.value };
-    }
-    const isRepeatable = action !== undefined && (action.idempotent || !hasSideEffects(action.effect));
-    if (!found.hasBegun || isRepeatable) return callAction({ action: called, args });
-    if (found.end !== undefined) return { text: found.end };
-    return {
-      text: `error: this call of ${called} was interrupted. It may have had an effect: look before you try again.`,
-    };
+    const call = { callId: earlier, name: called, caller, ...omitUndefined({ approvalId }) };
+    const recovered = await recoverCall(services, call, () => action?.idempotent === true);
+    return recovered.kind === "repeat"
+      ? callAction({ action: called, args, ...omitUndefined({ approvalId }) })
+      : { text: recovered.text };
   }
 
   reportStep();

@@ -1,0 +1,42 @@
+import { isRecord, type Json } from "../core/json.ts";
+import { getModelData, type Outcome } from "../core/outcome.ts";
+import type { TaskChange, TaskPart } from "./peer-task.ts";
+
+/** As much of a result as one answer may hold. */
+const RESULT_CHARS = 2 * 1024 * 1024;
+const STATUS_CHARS = 4_000;
+
+/** The state of a task after its call. */
+export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
+  if (outcome.status === "waiting") {
+    const { id, inner, level } = outcome.approval;
+    const what = inner ?? outcome.action;
+    const status = `A person with the level ${level} must approve ${what}: ${outcome.reason} Approval ${id}.`;
+    return { state: "auth_required", status: cut(status), approval: { id, inner: inner !== undefined } };
+  }
+  if (outcome.status !== "done") {
+    const isCancelled = outcome.error.code === "cancelled";
+    const state = outcome.status === "refused" ? "rejected" : isCancelled ? "cancelled" : "failed";
+    return { state, status: cut(outcome.reason) };
+  }
+  // What is hidden from models is hidden from peers.
+  const data = getModelData(outcome);
+  const result = outcome.action.startsWith("agent.peer__") ? toActorParts(data) : [toPart(data)];
+  if (JSON.stringify(result).length > RESULT_CHARS)
+    return { state: "failed", status: `It ran, but its result has more than ${RESULT_CHARS} characters.` };
+  if (isRecord(data) && data.state === "input_required" && outcome.action.startsWith("agent.peer__"))
+    return { state: "input_required", status: cut(String(data.text)) };
+  return { state: "completed", result };
+}
+
+const toPart = (data: unknown): TaskPart => (typeof data === "string" ? { text: data } : { data: data as Json });
+
+/** The answer of an actor: its text, and its data. */
+function toActorParts(data: unknown): readonly TaskPart[] {
+  if (!isRecord(data)) return [toPart(data)];
+  const parts = Array.isArray(data.parts) ? data.parts.map((part: unknown) => toPart(part)) : [];
+  const text = typeof data.text === "string" && data.text !== "" ? [{ text: data.text }] : [];
+  return [...text, ...parts];
+}
+
+const cut = (text: string): string => text.slice(0, STATUS_CHARS);

@@ -1,0 +1,224 @@
+import { setMaxListeners } from "node:events";
+import { hasExpired, type TurnService } from "../approval/turn-service.ts";
+import type { StoredTurn } from "../approval/turn-store.ts";
+import { settlesWithin } from "../core/async.ts";
+import { type Caller, createLeftOpenError } from "../core/caller.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import { checkHops } from "../core/hops.ts";
+import { type Json, omitUndefined } from "../core/json.ts";
+import { quoteName } from "../core/names.ts";
+import type { ActorServices } from "./actor-services.ts";
+import type { ActorEnvelope, CallActorOptions } from "./envelope.ts";
+import { takeResults } from "./resume-turn.ts";
+import { runTurn, type TurnRun } from "./run-turn.ts";
+import type { StoredSession } from "./session-store.ts";
+import { closeOpenCalls, countUse, readProgress, startTurnProgress, toTitle } from "./turn-progress.ts";
+
+const MESSAGE_LIMIT = 1024 * 1024;
+const CLOSE_LIMIT_MS = 2_000;
+
+export type ActorRuntime = ReturnType<typeof createActorRuntime>;
+
+/** How a turn is run. `key` and `around`: for one that was delegated by a call. */
+export type RunOptions = Pick<TurnRun, "signal" | "onEvent" | "key" | "around">;
+
+/** Runs turns of actors. Each is stored step by step, so that another process can continue it. */
+export function createActorRuntime(services: ActorServices) {
+  const { turns, sessions, runtime } = services;
+  const running = new Map<string, { readonly stop: AbortController; readonly ended: Promise<unknown> }>();
+
+  /** The actor and its model. Throws `unknown_actor`, `invalid_config`, `no_model` and `denied`. */
+  function requireActor(caller: Caller): Pick<TurnRun, "actor" | "model"> {
+    const actor = services.getActor(caller);
+    checkHops(caller, services.hopsLimit);
+    const { model: name = "default" } = actor.settings;
+    const model = services.getModel(name);
+    const problem = model === undefined ? "it is not configured" : model.findProblem?.();
+    if (model !== undefined && problem === undefined) return { actor, model };
+    throw new QmError("no_model", `actor ${actor.name} cannot use the model ${quoteName(name)}: ${problem}`, {
+      hint: `Configure models.${name}, or set another model for the actor.`,
+    });
+  }
+
+  /** Answers the session once no turn has it. Closes a turn whose process is gone. Throws `conflict`. */
+  async function openSession(caller: Caller): Promise<StoredSession> {
+    const name = { id: runtime.newId(), session: caller.session, actor: caller.actor };
+    const session = await sessions.open(caller, name, runtime.now());
+    const open = await findOpenTurn(session);
+    if (open === undefined) return session;
+    if (open.state === "suspended" && !hasExpired(open, runtime.now())) throw createWaitingError(open);
+    if (!turns.isLeft(open)) throw createBusyError(open.id);
+    await closeTurn(session, open.id, "interrupted");
+    return (await sessions.find(caller, session.session, session.actor))[0] ?? session;
+  }
+
+  async function findOpenTurn({ openTurn }: StoredSession): Promise<StoredTurn | undefined> {
+    const turn = openTurn === undefined ? undefined : await turns.find(openTurn);
+    return turn?.state === "running" || turn?.state === "suspended" ? turn : undefined;
+  }
+
+  /** Ends a turn that is not continued, and keeps what is known of it in the session. */
+  async function closeTurn(session: StoredSession, id: string, how: "interrupted" | "cancelled"): Promise<void> {
+    const resumed = await turns.resumeById(id, { isForced: true });
+    if (resumed.state !== "running") return;
+    const { turn, memo, results } = resumed;
+    const before = readProgress(memo);
+    if (how === "cancelled") for (const { approvalId } of before.open ?? []) await withdraw(approvalId, turn.caller);
+    const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
+    const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
+    await sessions.finish(session.id, { turn: id, messages, title: toTitle(progress), at: runtime.now() });
+    if (how === "interrupted")
+      await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
+    await turn.end(how === "interrupted" ? "failed" : "cancelled");
+  }
+
+  async function withdraw(approvalId: string | undefined, caller: Caller): Promise<void> {
+    if (approvalId === undefined) return;
+    // One that was answered or has expired needs no withdrawal.
+    await services.approvals.withdraw(approvalId, caller, "the turn was cancelled").catch((thrown: unknown) => {
+      if (!(thrown instanceof QmError)) services.onProblem(`approval ${approvalId}: ${getErrorMessage(thrown)}`);
+    });
+  }
+
+  async function startTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {
+    const { actor, model } = requireActor(caller);
+    const session = await openSession(caller);
+    const progress = startTurnProgress(message);
+    const turn = await turns.begin(caller, progress as unknown as Json);
+    if (!(await sessions.claim(session.id, turn.id, session.openTurn, options.key))) {
+      await turn.end("cancelled");
+      throw createBusyError(turn.id);
+    }
+    const facts = omitUndefined({ hops: caller.hops, parent: options.around?.callId });
+    await services.record(turn.caller, {
+      type: "turn.started",
+      data: { turnId: turn.id, model: model.name, ...facts },
+    });
+    return carryOut({ ...options, session, turn, actor, model, progress });
+  }
+
+  async function carryOut(run: TurnRun): Promise<ActorEnvelope> {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([run.signal, stop.signal]);
+    // All calls of an answer listen to it.
+    setMaxListeners(0, signal);
+    const ended = runTurn(services, { ...run, signal }, findPassProblem);
+    running.set(run.turn.id, { stop, ended });
+    const { envelope, passedTo } = await ended.finally(() => running.delete(run.turn.id));
+    return passedTo === undefined ? envelope : passTurn(run, envelope, passedTo);
+  }
+
+  /** Runs the same message as a turn of the actor that the work was passed to. */
+  async function passTurn(run: TurnRun, envelope: ActorEnvelope, to: string): Promise<ActorEnvelope> {
+    const { turn: _, ...caller } = run.turn.caller;
+    try {
+      return await startTurn({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 }, run.progress.message, run);
+    } catch (thrown) {
+      const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
+      return { ...envelope, turnState: "failed", error: error.toProblem() };
+    }
+  }
+
+  function findPassProblem(caller: Caller, to: string): string | undefined {
+    if (to === caller.actor) return "an actor cannot pass the work to itself";
+    // A hidden actor and an unknown one answer alike.
+    if (!services.isVisible(`agent.peer__${to}`, caller)) return `there is no actor ${quoteName(to)} to pass to`;
+    try {
+      requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
+      return undefined;
+    } catch (thrown) {
+      return getErrorMessage(thrown);
+    }
+  }
+
+  /** Continues a turn of a session. Answers it as suspended while answers of people are missing. */
+  async function continueTurn(
+    session: StoredSession,
+    open: StoredTurn,
+    resume: () => ReturnType<TurnService["resume"]>,
+    options: RunOptions,
+  ): Promise<ActorEnvelope> {
+    const { actor, model } = requireActor(open.caller);
+    const resumed = await resume();
+    if (resumed.state === "suspended") {
+      const progress = readProgress((await turns.readMemo(open.id)) ?? null);
+      const common = { actor: open.caller.actor, session: open.caller.session, turnId: open.id, ...countUse(progress) };
+      const parts = resumed.waiting.map((data) => ({ partType: "approval-request", data }) as const);
+      return { ...common, turnState: "suspended", parts, ...omitUndefined({ resumeExpiresAt: open.expiresAt }) };
+    }
+    const { turn, memo, results } = resumed;
+    const progress = await takeResults(services, readProgress(memo), turn.caller, results);
+    return carryOut({ ...options, session, turn, actor, model, progress });
+  }
+
+  return {
+    startTurn,
+    continueTurn,
+    findOpenTurn,
+    closeTurn,
+    async callActor(caller: Caller, message: string, options: CallActorOptions): Promise<ActorEnvelope> {
+      if (typeof message !== "string" || message.trim() === "" || message.length > MESSAGE_LIMIT)
+        throw new QmError("invalid_config", `the message must be text of at most ${MESSAGE_LIMIT} characters`);
+      return startTurn(caller, message, toRunOptions(options));
+    },
+    async resumeActor(token: string, options: CallActorOptions): Promise<ActorEnvelope> {
+      const open = await turns.findByToken(token);
+      const { actor = "", session = "" } = open?.caller ?? {};
+      const asker = options.caller && { ...options.caller, actor, session };
+      const resume = (partial = false) => turns.resume(token, { ...omitUndefined({ caller: asker }), partial });
+      const [stored] = open === undefined ? [] : await sessions.find(open.caller, session, actor);
+      if (open !== undefined && stored?.openTurn === open.id) {
+        const envelope = await continueTurn(stored, open, resume, toRunOptions(options));
+        // Only reported: the token is still good.
+        return envelope.turnState === "suspended" ? { resumeToken: token, ...envelope } : envelope;
+      }
+      // Rejects unless the turn is one of a host's own loop.
+      await resume(true);
+      throw new QmError("not_found", "this token is not of an actor's turn", { hint: "Use turns.resume." });
+    },
+    /** Continues the suspended or interrupted turn of a session, without its token. */
+    async resumeSession(session: StoredSession, options: CallActorOptions): Promise<ActorEnvelope> {
+      const open = await findOpenTurn(session);
+      if (open === undefined)
+        throw new QmError("conflict", "no turn of this session is open", { hint: "Send a message." });
+      return continueTurn(session, open, () => turns.resumeById(open.id), toRunOptions(options));
+    },
+    /** Cancels the open turn of a session. Calls that wait for a person are withdrawn. False: there was none. */
+    async cancelTurn(session: StoredSession): Promise<boolean> {
+      const open = await findOpenTurn(session);
+      if (open === undefined) return false;
+      const here = running.get(open.id);
+      if (here === undefined) await closeTurn(session, open.id, "cancelled");
+      else {
+        here.stop.abort(new QmError("cancelled", "the turn was cancelled"));
+        await here.ended;
+      }
+      return true;
+    },
+    /** Leaves the running turns to other processes. */
+    async close(): Promise<void> {
+      const all = [...running.values()];
+      for (const { stop } of all) stop.abort(createLeftOpenError("the system is closing"));
+      await settlesWithin(Promise.allSettled(all.map(({ ended }) => ended)), CLOSE_LIMIT_MS);
+    },
+  };
+}
+
+const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
+  signal: signal ?? new AbortController().signal,
+  onEvent,
+});
+
+function createWaitingError({ id, calls }: StoredTurn): QmError {
+  const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
+  const hint = "Answer the approvals and resume the turn. Or cancel it, or use another session.";
+  return new QmError("conflict", `a turn of this session waits for approval of ${names}`, {
+    hint,
+    details: { turn: id },
+  });
+}
+
+function createBusyError(turn: string): QmError {
+  const hint = "Wait for its end, or use another session.";
+  return new QmError("conflict", "another turn of this session is running", { hint, details: { turn } });
+}

@@ -1,0 +1,94 @@
+import { QmError } from "../../core/errors.ts";
+import { isLoopback } from "../../core/loopback.ts";
+import { quoteName } from "../../core/names.ts";
+import { readUpTo } from "../../core/server-answer.ts";
+
+/** The bytes of one answer, or of one whole stream. */
+export const ANSWER_LIMIT = 4 * 1024 * 1024;
+
+/** Where a peer is, and how it knows us. Read for each call, so that a secret stored later counts. */
+export interface PeerEndpoint {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Throws `invalid_config`. */
+export function parsePeerUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !["http:", "https:"].includes(url.protocol))
+    throw new QmError("invalid_config", "its url is not an http or https URL");
+  if (url.protocol === "http:" && !isLoopback(url))
+    throw new QmError("invalid_config", "its url must begin with https, because others could read what is sent");
+  return url;
+}
+
+/**
+ * A `fetch` for one peer: it sends the peer's headers to the configured origin only, follows no redirect, and reads at most
+ * `ANSWER_LIMIT` bytes. Throws `server_failed`, `needs_login` and `too_large`.
+ */
+export function createPeerFetch(peer: string, { url: { origin }, headers }: PeerEndpoint): typeof fetch {
+  return async (input, init = {}) => {
+    const address = new URL(input instanceof Request ? input.url : input);
+    if (address.origin !== origin) throw createPeerError(peer, `it points to ${quoteName(address.origin)}`);
+    const sent = new Headers(init.headers);
+    for (const [name, value] of Object.entries(headers)) sent.set(name, value);
+    const response = await fetch(address, { ...init, headers: sent, redirect: "manual" }).catch((thrown: unknown) => {
+      throw init.signal?.aborted ? init.signal.reason : createPeerError(peer, describeNetworkError(thrown));
+    });
+    try {
+      return await limitResponse(peer, response);
+    } catch (thrown) {
+      await response.body?.cancel().catch(() => {});
+      throw init.signal?.aborted ? init.signal.reason : thrown;
+    }
+  };
+}
+
+async function limitResponse(peer: string, response: Response): Promise<Response> {
+  const { status } = response;
+  if (status === 401 || status === 403) throw createLoginError(peer, status);
+  if (status >= 300 && status < 400 && status !== 304) {
+    const hint = "An operator must configure the address that it redirects to.";
+    throw createPeerError(peer, `it redirects to ${quoteName(response.headers.get("location") ?? "nowhere")}`, hint);
+  }
+  if (status === 429 || status >= 500) throw createPeerError(peer, `it answered ${status}`);
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+  const copy = { status, headers: response.headers };
+  if (response.ok && isStream && response.body !== null)
+    return new Response(response.body.pipeThrough(createByteLimit(peer)), copy);
+  const { text, isCut } = await readUpTo(ANSWER_LIMIT, response);
+  if (isCut) throw createTooLargeError(peer);
+  return new Response(status === 204 || status === 304 ? null : text, copy);
+}
+
+function createByteLimit(peer: string): TransformStream<Uint8Array, Uint8Array> {
+  let size = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      size += chunk.length;
+      if (size > ANSWER_LIMIT) controller.error(createTooLargeError(peer));
+      else controller.enqueue(chunk);
+    },
+  });
+}
+
+export function createPeerError(peer: string, why: string, hint = "Try again later, or do without it."): QmError {
+  return new QmError("server_failed", `the peer ${peer} cannot be used: ${why}`, { hint, details: { peer } });
+}
+
+function createLoginError(peer: string, status: number): QmError {
+  const hint = "An operator must set its token. {qm peers show} tells more.";
+  return new QmError("needs_login", `the peer ${peer} refused our token with ${status}`, { hint, details: { peer } });
+}
+
+function createTooLargeError(peer: string): QmError {
+  const message = `the answer of the peer ${peer} has more than ${ANSWER_LIMIT} bytes`;
+  return new QmError("too_large", message, { hint: "Ask it for less.", details: { peer } });
+}
+
+/** `fetch` says only "fetch failed"; its cause tells why. */
+function describeNetworkError(thrown: unknown): string {
+  const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code;
+  return typeof code === "string" ? `it cannot be reached (${code})` : "it cannot be reached";
+}
