@@ -40,7 +40,7 @@ test("a session has one turn at a time for each actor", async () => {
 
   await expect(qm.callActor("clerk", "quick", { caller })).rejects.toMatchObject({
     code: "conflict",
-    hint: expect.stringContaining("Wait"),
+    hint: expect.stringContaining("Try again"),
   });
   await expect(qm.sessions.remove("s")).rejects.toMatchObject({ code: "conflict" });
   expect(await qm.sessions.get("s")).toMatchObject({

@@ -121,3 +121,22 @@ test("an actor on the deferred surface searches, calls a tool that becomes visib
   const [activated] = await qm.ledger.read({ session: "demo", type: "action.activated" });
   expect(activated?.data).toMatchObject({ action: "tool__task_get", scope: "run" });
 });
+
+test("the prompt of an actor has its categories and instructions, and a weak model's first request demands discovery", async () => {
+  const script = { get: [[["list_actions", { category: ["tool"] }]], [respondWith("Nothing to do.")]] } as const;
+  const { qm, model } = await open(script, [
+    { name: "weak", tools: ["*"], tier: "light", instructions: "You sort the mail." },
+    { name: "strong", tools: ["*"], tier: "strong" },
+  ]);
+
+  for (const actor of ["weak", "strong"]) expect(await qm.callActor(actor, "get")).toMatchObject({ steps: 2 });
+
+  const [first, second, strong] = model.requests;
+  expect(first).toMatchObject({ toolChoice: { tool: "list_actions" } });
+  expect(first?.system).toMatch(/## Action categories.*\n- tool.*You sort the mail\./s);
+  expect(first?.system?.match(/first tool call MUST be list_actions/g)).toHaveLength(3);
+  expect(second?.toolChoice ?? "auto").toBe("auto");
+  expect(strong?.toolChoice ?? "auto").toBe("auto");
+  expect(strong?.system).toContain("## Action categories");
+  expect(strong?.system).not.toContain("MUST");
+});

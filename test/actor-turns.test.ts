@@ -147,14 +147,14 @@ test("rejects an unknown actor, wrong options, and an actor without a model", as
     {},
     {
       models: {},
-      policy: { actors: [{ name: "clerk", tools: ["*"], model: "mini" }] },
+      policy: { actors: [{ name: "clerk", tools: ["*"] }] },
     },
   );
 
   await expect(qm.callActor("clark", "hello")).rejects.toMatchObject({ code: "unknown_actor" });
   await expect(qm.callActor("clerk", "hello")).rejects.toMatchObject({
     code: "no_model",
-    hint: expect.stringContaining("models.mini"),
+    hint: expect.stringContaining("models.default"),
   });
   await expect(qm.callActor("clerk", " ")).rejects.toMatchObject({ code: "invalid_config" });
   await expect(qm.callActor("clerk", "hello", { calle: {} } as never)).rejects.toMatchObject({

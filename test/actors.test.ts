@@ -109,7 +109,7 @@ const withoutCaller = new Set([
     "ledger",
   ],
   ...["approvals.list", "approvals.get", "approvals.answer", "approvals.run", "approvals.onChange"],
-  ...["approvals.reveal", "turns.get", "turns.list", "notes.expire", "methods"],
+  ...["approvals.reveal", "approvals.readFiles", "turns.get", "turns.list", "notes.expire", "methods"],
   ...["router.handle", "router.subscribe", "router.useRules", "router.cancel", "router.underWay", "router.dispatch"],
   "router.close",
 ]);

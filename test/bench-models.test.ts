@@ -18,14 +18,16 @@ beforeAll(async () => {
     { scheme: "universal", model: "inventsNames", tier: "strong" },
     { scheme: "universal+enum", model: "inventsNames", tier: "strong" },
     { scheme: "universal+promote", model: "inventsNames", tier: "strong" },
+    { scheme: "universal", model: "skipsDiscovery", tier: "strong" },
+    { scheme: "universal", model: "skipsDiscovery", tier: "light" },
     { scheme: "flat", model: "weak", tier: "strong" },
     { scheme: "universal", model: "weak", tier: "strong" },
   ]);
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-const find = (scheme: string, model: string) => {
-  const cell = runs.find((each) => each.scheme === scheme && each.model === model);
+const find = (scheme: string, model: string, tier = "strong") => {
+  const cell = runs.find((each) => each.scheme === scheme && each.model === model && each.tier === tier);
   if (cell === undefined) throw new Error("no such cell");
   return measureCell(cell);
 };
@@ -48,6 +50,13 @@ describe("the bench of simulated models", () => {
     expect([listed.wrongCalls.value, promoted.wrongCalls.value]).toEqual([0, 0]);
     expect(free.steps.value).toBeGreaterThan(listed.steps.value);
     expect(measureRecoveries(runs).find(({ measure }) => measure === "enum")?.wrongCalls?.value).toBe(1);
+  });
+
+  test("finds that skipped discovery costs calls, and that a demanded first tool prevents them", () => {
+    const [free, forced] = [find("universal", "skipsDiscovery"), find("universal", "skipsDiscovery", "light")];
+
+    expect(free.wrongCalls.value).toBeGreaterThan(0.5);
+    expect([forced.success.value, forced.wrongCalls.value]).toEqual([1, 0]);
   });
 
   test("finds that the weak model needs fewer steps and fails less with all tools at once", () => {

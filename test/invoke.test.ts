@@ -623,7 +623,8 @@ describe("a storage failure", () => {
     const breakTable = async (table: string) => {
       const { DatabaseSync } = await import("@photostructure/sqlite");
       const db = new DatabaseSync(store);
-      db.exec(`alter table ${table} rename to ${table}_gone`);
+      // The system may have a transaction open: it cleans up after its start.
+      await vi.waitFor(() => db.exec(`alter table ${table} rename to ${table}_gone`), { timeout: 10_000, interval: 5 });
       db.close();
     };
     return { qm, problems, breakTable };

@@ -466,11 +466,17 @@ test("the category mcp has verbs to find, install, use and remove servers", asyn
 test("mcp.install: false leaves only the verbs that use servers", async () => {
   const folder = await learnedFolder();
   await configure(folder, { mcp: { install: false } });
-  const { quartermaster } = await open(folder);
+  const { quartermaster, servers } = await open(folder);
 
   const verbs = quartermaster.names().filter((name) => /^mcp__(?!odd__)/.test(name));
 
   expect(verbs).toEqual(["mcp__call_tool", "mcp__list_servers", "mcp__list_tools"]);
+  const actions = await servers.provider.list();
+  // A method checks the tool that is named there.
+  expect(actions.find(({ name }) => name === "mcp__call_tool")?.runsAction).toEqual({
+    argument: "tool",
+    prefix: "mcp__",
+  });
 });
 
 test("editing the configuration file adds and removes servers", async () => {

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import type { Model } from "../src/core/model.ts";
-import { createQuartermaster, type Quartermaster, type QuartermasterOptions } from "../src/index.ts";
+import type { ActionName } from "../src/core/names.ts";
+import { createQuartermaster, defineResource, type Quartermaster, type QuartermasterOptions } from "../src/index.ts";
 import { createScriptedModel, type MethodScript, readLastResults } from "./fixtures/scripted-method.ts";
 
 const REVIEW = `---
@@ -288,21 +289,53 @@ describe("a method", () => {
     ["infospace__apply", '{"action": "tool__send", "args": {"to": "eve"}}'],
     ["infospace__apply", { action: "infospace__apply", args: { action: "tool__send", args: { to: "eve" } } }],
     ["infospace__map", { target: ["eve"], action: "tool__send", args: { to: { $item: "" } } }],
+    ["tool__forward", { target: "tool__send", args: { to: "eve" } }],
+    ["tool__forward", { target: ["tool__send"], args: { to: "eve" } }],
+    ["tool__forward", { target: "tool__forward", args: { target: "tool__send", args: { to: "eve" } } }],
+    ["tool__forward", { target: "infospace__apply", args: { action: "tool__send", args: { to: "eve" } } }],
+    ["tool__short", { target: "send", args: { to: "eve" } }],
+    ["tool__short", { target: "tool__send", args: { to: "eve" } }],
+    ["macro__send", { to: "eve" }],
+    ["macro__send", { to: "eve", target: "tool__read" }],
   ])("cannot run a tool that it does not declare through %s %j", async (tool, given) => {
-    const folder = createMethodFolder({ review: REVIEW.replace("[tool__read]", '["infospace__*", tool__read]') });
-    const read = ["infospace__apply", { action: "tool__read", args: { page: 7 } }] as const;
-    const model = createScriptedModel({ 1: [[[tool, given], read], [["end_method", { outcome: "inapplicable" }]]] });
-    const qm = await folder.open(model);
+    const declared = '["infospace__*", "macro__*", tool__forward, tool__short, tool__read]';
+    const folder = createMethodFolder({ review: REVIEW.replace("[tool__read]", declared) });
+    const read = { page: 7 };
+    const calls = [
+      ["infospace__apply", { action: "tool__read", args: read }],
+      ["tool__forward", { target: "tool__read", args: read }],
+      ["tool__short", { target: "read", args: read }],
+    ] as const;
+    const model = createScriptedModel({
+      1: [[[tool, given], ...calls], [["end_method", { outcome: "inapplicable" }]]],
+    });
+    const target = "tool__forward" as ActionName;
+    const transform = { set: { target: "tool__send" }, wrap: "args" };
+    const macro = defineResource("macro", { entry: "send", description: "Sends.", target, transform });
+    const provider = { category: "macro", capability: "send", list: () => [macro] };
+    const qm = await folder.open(model, { providers: [provider] });
+    const common = { scope: "generalist", description: "Sends." } as const;
     const handler = ({ to }: { to: string }) => folder.effects.push(to);
-    const inputSchema = z.object({ to: z.string() });
-    qm.register({ name: "send", description: "Sends.", scope: "generalist", effect: "write", inputSchema, handler });
+    qm.register({ ...common, name: "send", effect: "write", inputSchema: z.object({ to: z.string() }), handler });
+    for (const [name, prefix] of [["forward"], ["short", "tool__"]] as const)
+      qm.register({
+        ...common,
+        name,
+        effect: "stateful",
+        inputSchema: z.object({ target: z.string(), args: z.record(z.string(), z.unknown()) }),
+        runsAction: { argument: "target", ...(prefix && { prefix }) },
+        handler: async ({ target, args }, { invoke }) =>
+          (await invoke(target.startsWith(prefix ?? "") ? target : `${prefix}${target}`, args)).value,
+      });
+    expect((await qm.invoke("macro__send", { to: "ada" })).status).toBe("done");
+    expect(folder.effects.splice(0)).toEqual(["ada"]);
 
     await review(qm);
 
     expect(folder.effects).toEqual([]);
-    const [refused, allowed] = readLastResults(model.requests[1]);
+    const [refused, ...allowed] = readLastResults(model.requests[1]);
     expect(refused).toContain("is not a tool of this step");
-    expect(allowed).toContain("page 7");
+    expect(allowed).toEqual(calls.map(() => expect.stringContaining("page 7")));
     expect(await readEvents(qm, "tool.refused")).toHaveLength(1);
   });
 

@@ -121,6 +121,8 @@ export function createActorRuntime(services: ActorServices) {
 
   function findPassProblem(caller: Caller, to: string): string | undefined {
     if (to === caller.actor) return "an actor cannot pass the work to itself";
+    // A hidden actor and an unknown one answer alike.
+    if (!services.isVisible(`agent.peer__${to}`, caller)) return `there is no actor ${quoteName(to)} to pass to`;
     try {
       requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
       return undefined;
@@ -209,7 +211,7 @@ const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
 
 function createWaitingError({ id, calls }: StoredTurn): QmError {
   const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
-  const hint = "Answer the approvals and resume the turn. Or cancel it, or use another session.";
+  const hint = "A person must answer first. Then the turn can be resumed; it can also be cancelled.";
   return new QmError("conflict", `a turn of this session waits for approval of ${names}`, {
     hint,
     details: { turn: id },
@@ -217,6 +219,6 @@ function createWaitingError({ id, calls }: StoredTurn): QmError {
 }
 
 function createBusyError(turn: string): QmError {
-  const hint = "Wait for its end, or use another session.";
+  const hint = "Try again when it has ended.";
   return new QmError("conflict", "another turn of this session is running", { hint, details: { turn } });
 }

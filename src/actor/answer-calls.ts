@@ -1,6 +1,6 @@
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
-import { formatProblemJson, type WaitingOutcome } from "../core/outcome.ts";
+import { formatProblemJson, type Outcome, type WaitingOutcome } from "../core/outcome.ts";
 import type { SurfaceAnswer } from "../surface/surface.ts";
 import type { AnswerPart, CallEndedEvent } from "./envelope.ts";
 import { isRespond, type ModelResponse, readResponse } from "./respond.ts";
@@ -103,12 +103,16 @@ const refuseCall = (call: OpenCall): OpenCall => ({
   ok: false,
 });
 
-async function makeCall({ turn, surface, signal, emit }: TurnLoopParts, call: OpenCall): Promise<OpenCall> {
+async function makeCall(
+  { turn, surface, takeOutcome, signal, emit }: TurnLoopParts,
+  call: OpenCall,
+): Promise<OpenCall> {
   const { id, name, args, callId } = call;
   emit({ type: "call-started", id, tool: name, args });
   const answer = await surface.call(name, args, signal, { id: callId });
-  const { ok, text, data, outcome } = answer;
-  emit({ type: "call-ended", id, tool: name, ok, text, ...describeProblem(answer) });
+  const { ok, text, data } = answer;
+  const outcome = takeOutcome(callId);
+  emit({ type: "call-ended", id, tool: name, ok, text, ...describeProblem(answer, outcome) });
   if (outcome !== undefined) turn.noted(callId, outcome);
   if (outcome?.status === "waiting") {
     const { id: approvalId, inner } = outcome.approval;
@@ -120,7 +124,10 @@ async function makeCall({ turn, surface, signal, emit }: TurnLoopParts, call: Op
   return { ...call, text, ok, ...(isMalformed ? { isMalformed } : {}) };
 }
 
-function describeProblem({ ok, data, text, outcome }: SurfaceAnswer): Pick<CallEndedEvent, "problem"> {
+function describeProblem(
+  { ok, data, text }: SurfaceAnswer,
+  outcome: Outcome | undefined,
+): Pick<CallEndedEvent, "problem"> {
   if (outcome?.status === "waiting") return { problem: { status: "waiting", reason: outcome.reason } };
   if (ok) return {};
   const reason = isRecord(data) && typeof data.error === "string" ? data.error : text;

@@ -27,7 +27,7 @@ export async function takeResults(
       if (result === undefined) {
         const { callId, name } = call;
         const recovered = await recoverCall(services, { callId, name, caller }, (action) =>
-          action === undefined ? false : services.isIdempotent(action, caller),
+          action === undefined ? false : services.isRepeatable(action, caller),
         );
         if (recovered.kind === "ended") return { ...call, text: recovered.text, ok: recovered.isDone };
       }

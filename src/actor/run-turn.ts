@@ -54,10 +54,10 @@ export async function runTurn(
     loop = createTurnLoop(
       {
         turn,
-        surface: await services.openSurface(caller, actor, run.around),
+        ...(await services.openSurface(caller, actor, run.around)),
         model: callModel,
         getCost,
-        system: buildSystemPrompt(actor.settings),
+        ...(await buildSystemPrompt(services, caller, run.progress.message)),
         history,
         maxSteps: actor.settings.maxSteps ?? DEFAULT_STEPS,
         signal,

@@ -1,10 +1,15 @@
-import type { ActorSettings } from "../policy/actors.ts";
+import type { Caller } from "../core/caller.ts";
+import { createSection } from "../surface/system-prompt.ts";
+import type { ActorServices } from "./actor-services.ts";
 
-const RULES = `Use the tools to do what the user asks. Calls that do not need each other's results can be made in one answer.
-A result that says an error tells you what to do next. Do not invent results.
-When you are finished, call respond with the answer.`;
+const ANSWERING = createSection("Answering", [
+  "When you are finished, call respond with the answer. Calls beside it are run first.",
+  "Calls that do not need each other's results can be made in one answer.",
+]).text;
 
-/** What the actor's model is told before the conversation. */
-export function buildSystemPrompt({ instructions }: ActorSettings): string {
-  return instructions === undefined ? RULES : `${instructions.trim()}\n\n${RULES}`;
+/** What an actor's model is told before the conversation, and the tool that a weak one must call first. */
+export async function buildSystemPrompt(services: Pick<ActorServices, "buildPrompt">, caller: Caller, message: string) {
+  const { text, prefix, firstTool } = await services.buildPrompt(caller, message);
+  // What changes from turn to turn stays at the end, so that the beginning can be cached.
+  return { system: `${prefix}\n\n${ANSWERING}${text.slice(prefix.length)}`, firstTool };
 }

@@ -10,7 +10,7 @@ import type {
   ModelRequest,
   TextListener,
 } from "../core/model.ts";
-import type { Surface } from "../surface/surface.ts";
+import type { ActorSurface } from "./actor-services.ts";
 import { answerCalls, CALL_LIMIT } from "./answer-calls.ts";
 import type { ActorEvent, AnswerPart } from "./envelope.ts";
 import { isRespond, readResponse, respondTool } from "./respond.ts";
@@ -19,14 +19,15 @@ import { addUse, type OpenCall, type TurnProgress } from "./turn-progress.ts";
 /** Answers with mistakes of form that cost no step, in a row. */
 const UNCOUNTED_LIMIT = 3;
 
-export interface TurnLoopParts {
+export interface TurnLoopParts extends ActorSurface {
   readonly turn: Turn;
-  readonly surface: Surface;
   /** Charges the turn's caller. */
   readonly model: CallModel;
   /** The cost of an answer, if the model has a price. */
   getCost(answer: ModelAnswer): number | undefined;
   readonly system: string;
+  /** The tool that a weak model is made to call first. */
+  readonly firstTool?: string | undefined;
   readonly history: readonly ModelMessage[];
   readonly maxSteps: number;
   readonly signal: AbortSignal;
@@ -75,6 +76,13 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     await end();
     progress = addUse(progress, answer, parts.getCost(answer));
     return answer;
+  }
+
+  /** A weak model must look before it does anything else in a turn. */
+  function chooseFirstTool(): Pick<ModelRequest, "toolChoice"> {
+    const tool = surface.tools.find(({ name }) => name === parts.firstTool)?.name;
+    const isFirst = progress.messages.every(({ role }) => role === "user");
+    return tool !== undefined && isFirst ? { toolChoice: { tool } } : {};
   }
 
   /** Stores the result of a call while others of the same answer run. After an abort the ledger tells what became of it. */
@@ -155,7 +163,7 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
         signal.throwIfAborted();
         if (progress.open === undefined) {
           if (progress.steps >= maxSteps) return wrapUp();
-          const ended = await readAnswer(await request({}, wasEmpty ? [REMINDER] : []));
+          const ended = await readAnswer(await request(chooseFirstTool(), wasEmpty ? [REMINDER] : []));
           if (ended !== undefined) return ended;
           if (progress.open === undefined) continue;
         }

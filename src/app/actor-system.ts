@@ -5,6 +5,7 @@ import { createSessionService } from "../actor/session-service.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Model } from "../core/model.ts";
+import type { Outcome } from "../core/outcome.ts";
 import { shareAnchors } from "../distribution/anchors.ts";
 import { createCallModel } from "../invoke/call-model.ts";
 import { describeModelCall } from "../invoke/call-record.ts";
@@ -19,7 +20,7 @@ import { createCallFinder } from "./method-system.ts";
 type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
 interface ActorSystemParts
-  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "getActor" | "hopsLimit" | "onProblem">,
+  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "onProblem">,
     Pick<InvokePipeline, "meter"> {
   readonly approvals: ActorServices["approvals"] & Parameters<typeof createCallFinder>[1];
   readonly store: Pick<Store, "sessions" | "anchors">;
@@ -47,19 +48,39 @@ export function createActorSystem(parts: ActorSystemParts) {
         void parts.record(caller, describeModelCall(turnId, request, ended));
       return createCallModel({ model, caller, meter, record: { modelCalled }, runtime, onProblem }, signal);
     },
-    openSurface(caller, actor, around) {
-      if (around === undefined) return parts.openSurface(backend, caller, actor);
-      const { callId, heldSlots: held, dialogue, trace } = around;
-      const inside = { inside: { callId, held, isFromModel: true }, dialogue, trace };
-      const invoke: SurfaceBackend["invoke"] = (request, signal) => backend.invoke({ ...request, ...inside }, signal);
-      return parts.openSurface({ ...backend, invoke }, caller, actor);
+    async openSurface(caller, actor, around) {
+      const outcomes = new Map<string, Outcome>();
+      const inside = around && {
+        inside: { callId: around.callId, held: around.heldSlots, isFromModel: true },
+        dialogue: around.dialogue,
+        trace: around.trace,
+      };
+      const invoke: SurfaceBackend["invoke"] = async (request, signal) => {
+        const outcome = await backend.invoke({ ...request, ...inside }, signal);
+        if (request.id !== undefined) outcomes.set(request.id, outcome);
+        return outcome;
+      };
+      const surface = await parts.openSurface({ ...backend, invoke }, caller, actor);
+      return {
+        surface,
+        takeOutcome(callId) {
+          const outcome = outcomes.get(callId);
+          outcomes.delete(callId);
+          return outcome;
+        },
+      };
     },
     async storeResult(data, caller, action) {
       const author = { caller, action, callId: runtime.newId() };
       const kept = await infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
       return kept?.handle;
     },
-    isIdempotent: (action, caller) => backend.getView(caller).get(action)?.idempotent === true,
+    isRepeatable(name, caller) {
+      const action = backend.getView(caller).get(name);
+      // The turn of an actor continues where it was.
+      return action?.idempotent === true || action?.localActor !== undefined;
+    },
+    isVisible: (name, caller) => backend.getView(caller).get(name) !== undefined,
     record: (caller, event) => ledger.flush(parts.record(caller, event)),
   };
   const actors = createActorRuntime(services);

@@ -207,25 +207,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
-  const actors = createActorSystem({
-    ...base,
-    store,
-    ledger,
-    approvals,
-    turns,
-    anchors,
-    infospace,
-    backend,
-    meter: pipeline.meter,
-    models: options.models,
-    getActor(caller) {
-      views.check(policy, caller);
-      return requireActor(policy, caller.actor);
-    },
-    openSurface: (backend, caller, actor) =>
-      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
-    hopsLimit: options.limits.hops,
-  });
   const prompts = createPrompts({
     settings: options.search,
     backend,
@@ -238,7 +219,26 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     },
     record,
   });
-
+  const actors = createActorSystem({
+    ...base,
+    store,
+    ledger,
+    approvals,
+    turns,
+    anchors,
+    infospace,
+    backend,
+    meter: pipeline.meter,
+    models: options.models,
+    hopsLimit: options.limits.hops,
+    buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
+    getActor(caller) {
+      views.check(policy, caller);
+      return requireActor(policy, caller.actor);
+    },
+    openSurface: (backend, caller, actor) =>
+      openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
+  });
   async function openSkills(): Promise<readonly Provider[]> {
     const { roots = [] } = options.skills ?? {};
     if (roots.length === 0) return [];

@@ -1,3 +1,4 @@
+import { repeatEvery } from "../core/async.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -34,9 +35,7 @@ export function createApprovalWorker(options: {
   const { store, changes, permits, service, runtime } = options;
   const running = new Map<string, Promise<Outcome>>();
   const notBefore = new Map<string, number>();
-  let timer: NodeJS.Timeout | undefined;
-  let polling: Promise<void> | undefined;
-  let started = false;
+  let pauseMs = IDLE_MS;
   let closed = false;
   let prunedAt = 0;
 
@@ -111,7 +110,7 @@ export function createApprovalWorker(options: {
   }
 
   async function poll(): Promise<void> {
-    let wait = IDLE_MS;
+    pauseMs = IDLE_MS;
     try {
       await cleanUp();
       await startApproved();
@@ -121,19 +120,13 @@ export function createApprovalWorker(options: {
         await Promise.all([store.prune(new Date(now - RETENTION_MS)), options.prune(new Date(now - RETENTION_MS))]);
       }
       const open = await store.list({ state: ["pending", "approved", "executing"], limit: 1 });
-      if (open.length > 0) wait = BUSY_MS;
+      if (open.length > 0) pauseMs = BUSY_MS;
     } catch (thrown) {
       options.onProblem(`approvals could not be processed: ${getErrorMessage(thrown)}`);
     }
-    polling = undefined;
-    if (!closed) timer = setTimeout(pollNow, wait).unref();
   }
 
-  function pollNow(): void {
-    clearTimeout(timer);
-    polling ??= poll();
-  }
-
+  const polling = repeatEvery(() => pauseMs, poll);
   return {
     async run(id?: string): Promise<number> {
       await cleanUp();
@@ -141,18 +134,12 @@ export function createApprovalWorker(options: {
       await Promise.all(ids.map((each) => running.get(each)));
       return ids.length;
     },
-    start(): void {
-      started = true;
-      pollNow();
-    },
+    start: polling.start,
     /** Polls now, because a call may have been approved. */
-    nudge(): void {
-      if (started && !closed) pollNow();
-    },
+    nudge: polling.nudge,
     async close(): Promise<void> {
       closed = true;
-      clearTimeout(timer);
-      await polling;
+      await polling.close();
       await Promise.allSettled(running.values());
       permits.close();
     },

@@ -42,7 +42,15 @@ interface CommonDeclaration
     > {}
 
 type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "resultChars" | "storesResult" | "requiresApproval";
-type OptionalField = LimitField | "examples" | "handleArguments" | "normalize" | "serves" | "preview" | "files";
+type OptionalField =
+  | LimitField
+  | "examples"
+  | "handleArguments"
+  | "normalize"
+  | "serves"
+  | "preview"
+  | "files"
+  | "runsAction";
 
 interface ActionDeclaration<Schema extends InputSchema>
   extends CommonDeclaration,

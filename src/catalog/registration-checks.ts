@@ -36,6 +36,7 @@ const checks: Readonly<Record<string, FieldCheck>> = {
   timeout: makeOptional(checkWholeNumber),
   concurrency: makeOptional(checkWholeNumber),
   idempotent: makeOptional(checkFlag),
+  runsAction: makeOptional(checkChosenAction),
 };
 
 export function findRegistrationProblems(tool: RegistrationFields): readonly RegistrationProblem[] {
@@ -102,6 +103,17 @@ function checkApprovalRule(value: unknown): string | undefined {
   if (expiresIn !== undefined && (typeof expiresIn !== "string" || parseDuration(expiresIn) === undefined))
     return "has an expiresIn that is no time such as 15m, 24h or 7d";
   return catchMessage(() => compileCondition(condition, CALL_VARIABLES));
+}
+
+function checkChosenAction(value: unknown, { inputSchema }: RegistrationFields): string | undefined {
+  const { argument, prefix = "", ...others } = isRecord(value) ? value : {};
+  if (typeof argument !== "string" || typeof prefix !== "string" || Object.keys(others).length > 0)
+    return 'is not {argument: "<name>", prefix?: "<text>"}';
+  const isSchema = isStandardSchema(inputSchema) || isRecord(inputSchema);
+  const { properties } = isSchema ? toJsonSchema(inputSchema) : {};
+  return isRecord(properties) && Object.hasOwn(properties, argument)
+    ? undefined
+    : "names no argument of its inputSchema";
 }
 
 function checkStrings(value: unknown): string | undefined {

@@ -120,10 +120,14 @@ function linkResource(resource: Action, target: Action): Action {
     idempotent,
     ...omitUndefined({ outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens }),
     ...pickNormalForms(target.normalize, transform),
+    ...(target.runsAction && { runsAction: HIDDEN_CHOICE }),
     tags: cloneFrozen([...new Set([...resource.tags, ...target.tags])]),
     run: target.run,
   });
 }
+
+/** The transform can set or move the argument that names the other action, so a method cannot check it and refuses. */
+const HIDDEN_CHOICE = Object.freeze({ argument: "" });
 
 /** The target's normal forms, by the names of the caller's arguments. */
 function pickNormalForms(forms: ArgumentForms = {}, { wrap }: ArgumentTransform): Pick<Action, "normalize"> {

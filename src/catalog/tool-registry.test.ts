@@ -74,6 +74,8 @@ describe("a refused registration names the tool, the field, the value and the pl
     ["peer-exposed specialist", { ...specialist, peerExposed: true }, /peerExposed \(true\) is refused/],
     ["misspelt effect", { effect: "raed" }, /effect \("raed"\) is none of .* did you mean read\?/],
     ["no effect", { effect: undefined }, /effect \(nothing\) is none of pure, read/],
+    ["a chosen action in no argument", { runsAction: { argument: "action" } }, /runsAction .* names no argument of/],
+    ["a chosen action as text", { runsAction: "id" }, /runsAction \("id"\) is not {argument: "<name>"/],
     ["misspelt scope", { scope: "generallist" }, /scope \("generallist"\).*did you mean generalist\?/],
     ["misspelt routing", { routing: "route" }, /routing \("route"\) is none of routed, bypass/],
     ["misspelt loading", { loading: "defered" }, /loading .*did you mean deferred\?/],

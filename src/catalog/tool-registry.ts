@@ -23,7 +23,9 @@ type Answer<T> = T | WithContent | Streamed | { readonly record: T | WithContent
 
 interface CommonRegistration<Schema extends InputSchema, Output extends InputSchema>
   extends Pick<Action, "effect">,
-    Partial<Pick<Action, "requiresApproval" | "tags" | "loading" | "examples" | "concurrency" | "idempotent">> {
+    Partial<
+      Pick<Action, "requiresApproval" | "tags" | "loading" | "examples" | "concurrency" | "idempotent" | "runsAction">
+    > {
   /** Unique among registered tools; actors refer to it. Listed as `tool__<name>`. */
   readonly name: string;
   readonly description: string;
@@ -163,7 +165,16 @@ function createRegistrationError(tool: unknown, problems: readonly RegistrationP
 }
 
 function toAction(tool: ToolRegistration<InputSchema, InputSchema>, site: string): Action {
-  const { outputSchema, justification, bypassRouting, requiresApproval: rule, normalize, loading, concurrency } = tool;
+  const {
+    outputSchema,
+    justification,
+    bypassRouting,
+    requiresApproval: rule,
+    normalize,
+    loading,
+    concurrency,
+    runsAction,
+  } = tool;
   const optional = omitUndefined({
     outputSchema: outputSchema && cloneFrozen(guardSchema(toJsonSchema(outputSchema), "result")),
     justification,
@@ -173,6 +184,7 @@ function toAction(tool: ToolRegistration<InputSchema, InputSchema>, site: string
     loading,
     timeoutMs: tool.timeout,
     concurrency,
+    runsAction: runsAction && cloneFrozen(runsAction),
   });
   return Object.freeze({
     ...optional,

@@ -1,7 +1,7 @@
 import { type FilePart, type FilePortion, formatFilePart, readFilePortion } from "../approval/file-portion.ts";
 import { decodeUtf8 } from "../core/decode-text.ts";
 import { QmError } from "../core/errors.ts";
-import { type FileBytes, listShownFiles, type ShownFile } from "../core/shown-file.ts";
+import { digestFiles, type FileBytes, type FileDigest } from "../core/file-digest.ts";
 import { diffLines } from "../core/text-diff.ts";
 import type { Context } from "./context.ts";
 import { continueAtTerminal, isTerminal } from "./terminal.ts";
@@ -51,8 +51,8 @@ export async function readAllParts(read: ReadPortion): Promise<readonly FilePart
 
 /** The pages of files that are compared with those that are trusted: what is trusted already is left out. */
 export function comparePages(files: FileBytes, trusted: FileBytes): ReadPortion {
-  const changed = listShownFiles(files).filter(({ path }) => !isSame(files.get(path), trusted.get(path)));
-  const read = async ({ path }: ShownFile) => diffFiles(trusted.get(path), files.get(path));
+  const changed = digestFiles(files).filter(({ path }) => !isSame(files.get(path), trusted.get(path)));
+  const read = async ({ path }: FileDigest) => diffFiles(trusted.get(path), files.get(path));
   return (position) => readFilePortion(changed, read, (value) => ({ value, masked: [] }), position);
 }
 

@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { Mutex, onAbort, raceAbort, settlesWithin, withTimeout } from "./async.ts";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { Mutex, onAbort, raceAbort, repeatEvery, settlesWithin, withTimeout } from "./async.ts";
 
 const never = new Promise<never>(() => {});
 const countTimers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
@@ -116,5 +116,42 @@ describe("Mutex", () => {
 
     await expect(failing).rejects.toThrow("mine");
     await expect(next).resolves.toBe("fine");
+  });
+});
+
+describe("repeatEvery", () => {
+  test("runs at the start, after each pause, and at once when nudged, one run at a time", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const ends: (() => void)[] = [];
+    const work = vi.fn(() => new Promise<void>((resolve) => void ends.push(resolve)));
+    let ms = 100;
+    const { start, nudge, close } = repeatEvery(() => ms, work);
+    const endRun = async () => {
+      ends.shift()?.();
+      await vi.advanceTimersByTimeAsync(0);
+    };
+
+    nudge();
+    expect(work).toHaveBeenCalledTimes(0);
+    start();
+    nudge();
+    expect(work).toHaveBeenCalledTimes(1);
+    await endRun();
+    await vi.advanceTimersByTimeAsync(99);
+    expect(work).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(work).toHaveBeenCalledTimes(2);
+    ms = 1_000;
+    await endRun();
+    await vi.advanceTimersByTimeAsync(999);
+    nudge();
+    expect(work).toHaveBeenCalledTimes(3);
+    const closed = close();
+    await endRun();
+    await closed;
+    nudge();
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(work).toHaveBeenCalledTimes(3);
   });
 });

@@ -84,19 +84,34 @@ export class Mutex {
   }
 }
 
-/** Runs `work` at `start` and then every `ms`, one run after another. `close` waits for the last. The work must not reject. */
-export function repeatEvery(ms: number, work: () => Promise<void>) {
+/**
+ * Runs `work` at `start`, and again `ms` after each end of it. `close` waits for the last run. The work must not reject.
+ */
+export function repeatEvery(ms: number | (() => number), work: () => Promise<void>) {
   let timer: NodeJS.Timeout | undefined;
-  let running: Promise<void> = Promise.resolve();
+  let running: Promise<void> | undefined;
+  let isOn = false;
+
+  function runNow(): void {
+    clearTimeout(timer);
+    running ??= work().then(() => {
+      running = undefined;
+      if (isOn) timer = setTimeout(runNow, typeof ms === "number" ? ms : ms()).unref();
+    });
+  }
+
   return {
     start(): void {
-      running = work();
-      timer = setInterval(() => {
-        running = running.then(work);
-      }, ms).unref();
+      isOn = true;
+      runNow();
+    },
+    /** Runs the work now instead of later, if it was started and does not run. */
+    nudge(): void {
+      if (isOn) runNow();
     },
     async close(): Promise<void> {
-      clearInterval(timer);
+      isOn = false;
+      clearTimeout(timer);
       await running;
     },
   };

@@ -341,8 +341,8 @@ async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: r
     .getView(caller)
     .actions()
     .filter((action) => wanted.findMatch(action) !== undefined)
-    .map(({ name, description, inputSchema, effect, idempotent, type }) => {
-      return { name, description, inputSchema, effect, idempotent, ...omitUndefined({ type }) };
+    .map(({ name, description, inputSchema, effect, idempotent, type, runsAction }) => {
+      return { name, description, inputSchema, effect, idempotent, ...omitUndefined({ type, runsAction }) };
     });
 }
 

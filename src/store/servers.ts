@@ -1,7 +1,8 @@
+import { toHexDigest } from "../core/file-digest.ts";
 import type { ProblemStore, ServerProblem } from "../mcp/hub/server-problems.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
 import type { DefinitionPin, ManifestRecord, ManifestStore, ServerManifest } from "../mcp/manifests/manifest-store.ts";
-import { type SkillFileEntry, toHexDigest } from "../mcp/manifests/offered-skill.ts";
+import type { SkillFileEntry } from "../mcp/manifests/offered-skill.ts";
 import { addContents, createGetContent, putContentUse, removeContentUse } from "./file-contents.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 

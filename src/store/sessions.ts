@@ -96,14 +96,17 @@ export function createSqlSessionStore(db: Sql): SessionStore {
         await tx.all(sql`delete from session_messages where session_id = ${id}`);
         return (await tx.all(sql`delete from sessions where id = ${id} returning id`)).length > 0;
       }),
-    prune: (before) =>
-      db.transaction(async (tx) => {
-        const old = sql`
-          select id from sessions where changed_at < ${before.toISOString()}
-            and not exists (select 1 from turns t where t.id = open_turn and t.${isOpen})`;
+    async prune(before) {
+      const old = sql`
+        select id from sessions where changed_at < ${before.toISOString()}
+          and not exists (select 1 from turns t where t.id = open_turn and t.${isOpen})`;
+      // Most of the time there is none, and nothing is written.
+      if ((await db.all(sql`${old} limit 1`)).length === 0) return 0;
+      return db.transaction(async (tx) => {
         await tx.all(sql`delete from session_messages where session_id in (${old})`);
         return (await tx.all(sql`delete from sessions where id in (${old}) returning id`)).length;
-      }),
+      });
+    },
   };
 }
 

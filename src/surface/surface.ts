@@ -48,9 +48,8 @@ export interface SurfaceAnswer {
   readonly text: string;
   /** Whether the text is a shorter form of the data, with all a model needs. */
   readonly isTextPreferred?: boolean;
-  /** The call in the ledger, and how it ended. Absent for lookups. */
+  /** The call in the ledger. Absent for lookups. */
   readonly callId?: string;
-  readonly outcome?: Outcome;
   /** For an interface that can show more than text. */
   readonly content?: Content;
 }
@@ -82,7 +81,7 @@ const ALREADY_RAN_NOTE = "[This call was made before, and this is its result. No
 export function toSurfaceAnswer(outcome: Outcome): SurfaceAnswer {
   const { content, callId } = outcome;
   const text = outcome.ranAs === undefined ? outcome.value : `${ALREADY_RAN_NOTE}\n${outcome.value}`;
-  const common = { text, callId, outcome, ...(content === undefined ? {} : { content }) };
+  const common = { text, callId, ...(content === undefined ? {} : { content }) };
   switch (outcome.status) {
     case "done":
       return { ok: true, data: getModelData(outcome), ...common };

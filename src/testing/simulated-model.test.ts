@@ -227,6 +227,24 @@ test("stops early, unless a tool is demanded", async () => {
   expect(forced).toMatchObject({ called: ["search_actions"], text: "I will do that for you." });
 });
 
+test("answers with respond when a request demands it", async () => {
+  const tools = [{ name: "respond", description: "Answer the user.", inputSchema: { type: "object" } }];
+  const model = createAiSdkModel(createSimulatedModel({ seed: 1, tasks }));
+
+  const calls = [];
+  for (const toolChoice of ["required", { tool: "respond" }] as const) {
+    const request: ModelRequest = { messages: [{ role: "user", text: task.goal }], tools, toolChoice };
+    const { message } = await model.generate(request, new AbortController().signal);
+    calls.push(message.toolCalls[0]);
+  }
+
+  const args = { parts: [{ partType: "response", text: "That is all." }] };
+  expect(calls).toMatchObject([
+    { name: "respond", args },
+    { name: "respond", args },
+  ]);
+});
+
 test("writes guessed arguments for an action without a shown schema, and corrects them by the error", async () => {
   const known = tasks.map((each) => ({ ...each, knownNames: [each.action] }));
   const model = createAiSdkModel(createSimulatedModel({ seed: 1, tasks: known, skipsDiscovery: 1 }));

@@ -65,7 +65,7 @@ export function findUnknownSeeds(
   const known = listNames();
   return seeds
     .filter(({ name }) => !known.includes(name) && !mayFit(name))
-    .map(({ key, name }) => `${key}.hot_list_seed lists ${name}, which does not exist${didYouMean(name, known)}`);
+    .map(({ key, name }) => `${key}.hot_list_seed lists "${name}", which no action fits${didYouMean(name, known)}`);
 }
 
 const isFixedName = (name: string): boolean =>

@@ -6,7 +6,7 @@ import { signApprovalLink } from "../../src/approval/approval-link.ts";
 import type { FilePart, FilePortion } from "../../src/approval/file-portion.ts";
 import { cleanUp, createTestFolder, qm } from "../../src/cli/testing.ts";
 import type { Dialogue } from "../../src/core/caller.ts";
-import { hashBytes } from "../../src/core/shown-file.ts";
+import { hashBytes } from "../../src/core/file-digest.ts";
 import { loadOrCreateLinkKey } from "../../src/http/approval-links.ts";
 import { openApprovalsApi } from "../../src/http/approvals-api.ts";
 import { openSqlite } from "../../src/store/drivers/sqlite.ts";

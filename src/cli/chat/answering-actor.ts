@@ -16,8 +16,13 @@ const EXAMPLE = (name: string) => `models:
     base_url: http://127.0.0.1:11434/v1
     model: qwen3:8b`;
 
-/** Throws `no_model` with the lines to add to the configuration, if the actor has no model or its key is missing. */
-export function requireAnsweringActor({ config, models, configPath }: Workspace, actor = "default"): AnsweringActor {
+/**
+ * Throws as every use of the actor does, and `no_model` with the lines to add to the configuration if it has no model or
+ * the key of the model is missing.
+ */
+export function requireAnsweringActor(workspace: Workspace, actor = "default"): AnsweringActor {
+  const { quartermaster, config, models, configPath } = workspace;
+  quartermaster.names({ actor });
   const { model: name = "default" } = getOwn(config.actors, actor) ?? {};
   const model = getOwn(models, name);
   if (model === undefined) {

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { Readable, Writable } from "node:stream";
+import { yieldToEventLoop } from "../../core/async.ts";
 import type { Io } from "../context.ts";
 import { isTerminal } from "../terminal.ts";
 
@@ -15,7 +16,7 @@ export interface ChatInput {
   read(prompt: string): Promise<Typed>;
   /** Reads the answer to a question. What was typed before it was asked does not count. */
   ask(question: string): Promise<Typed>;
-  /** Calls back on Ctrl-C and at the end of the input while nothing is read. Returns a function that stops it. */
+  /** Calls back on Ctrl-C and Ctrl-D while nothing is read. Returns a function that stops it. */
   onInterrupt(listener: () => void): () => void;
   close(): void;
 }
@@ -47,7 +48,9 @@ export function openChatInput({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, h
   const interrupts = new Set<() => void>();
 
   lines.on("line", (line) => {
-    if ((isPasting || ENDS_WITH_BACKSLASH.test(line)) && !isAsking) {
+    // Pasted text is no answer to a question.
+    if (isAsking && isPasting) return lines.prompt();
+    if (!isAsking && (isPasting || ENDS_WITH_BACKSLASH.test(line))) {
       pending = [...pending, isPasting ? line : line.slice(0, -1)];
       return showPrompt(CONTINUED);
     }
@@ -61,14 +64,19 @@ export function openChatInput({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, h
     const rest = pending.join("\n");
     pending = [];
     if (rest !== "") complete.push(rest);
-    if (reader === undefined) notifyInterrupts();
-    else readComplete();
+    if (reader !== undefined) {
+      if (isInteractive) stdout.write("\n");
+      readComplete();
+    }
+    // A file ends long before its last message is answered.
+    else if (isInteractive) notifyInterrupts();
   });
   lines.on("SIGINT", () => {
     if (reader === undefined) return notifyInterrupts();
     const isEmpty = lines.line === "" && pending.length === 0;
     pending = [];
-    screen.write("^C\n");
+    stdout.write("^C\n");
+    screen.mute();
     clearLine();
     deliver(isEmpty ? { kind: "interrupt" } : { kind: "text", text: "" });
   });
@@ -95,11 +103,10 @@ export function openChatInput({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, h
     for (const listener of interrupts) listener();
   }
 
+  /** Only while muted: readline would draw the line. */
   function clearLine(): void {
-    const wasMuted = screen.mute();
     lines.write(null, { ctrl: true, name: "e" });
     lines.write(null, { ctrl: true, name: "u" });
-    if (!wasMuted) screen.unmute();
   }
 
   function showPrompt(prompt: string): void {
@@ -130,6 +137,8 @@ export function openChatInput({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, h
     isInteractive,
     read: next,
     async ask(question) {
+      // Lets readline take what was typed while the process was busy.
+      await yieldToEventLoop();
       complete.length = 0;
       pending = [];
       isAsking = true;
@@ -146,11 +155,12 @@ export function openChatInput({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, h
       if (isInteractive) stdout.write(BRACKETED_PASTE.off);
       isEnded = true;
       lines.close();
+      screen.close();
     },
   };
 }
 
-/** What readline draws on. Muted while a turn runs, so that typing ahead does not mix with the answer. */
+/** The stream that readline draws on. Muted while a turn runs, so that typing ahead does not mix with the answer. */
 function createScreen(stdout: Io["stdout"]) {
   let isMuted = true;
   const stream = new Writable({
@@ -160,20 +170,20 @@ function createScreen(stdout: Io["stdout"]) {
       done();
     },
   });
-  Object.defineProperty(stream, "columns", { get: () => stdout.columns ?? 80 });
+  Object.defineProperty(stream, "columns", { get: () => stdout.columns || 80 });
   // Readline draws a long line anew when the size of the terminal changes.
   const onResize = () => stream.emit("resize");
   if (stdout instanceof Writable) stdout.on("resize", onResize);
   return {
     stream,
-    write: (text: string) => stdout.write(text),
-    mute(): boolean {
-      const before = isMuted;
+    mute() {
       isMuted = true;
-      return before;
     },
     unmute() {
       isMuted = false;
+    },
+    close() {
+      if (stdout instanceof Writable) stdout.off("resize", onResize);
     },
   };
 }

@@ -40,7 +40,6 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
 
   /** Runs a turn, and goes on with it as long as the person answers its approvals. */
   async function takeTurn(start: StartTurn): Promise<void> {
-    continueTurn = undefined;
     for (let next: StartTurn | undefined = start; next !== undefined; ) {
       const envelope = await runOnce(next);
       if (envelope === undefined) return;
@@ -84,7 +83,10 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
     const { turnState, error, resumeToken } = envelope;
     if (turnState === "cancelled") out.note("Interrupted. What ran before remains.");
     if (turnState === "failed" && error !== undefined) out.problem(error);
-    if (turnState !== "suspended") return undefined;
+    if (turnState !== "suspended") {
+      continueTurn = undefined;
+      return undefined;
+    }
     // A turn that still waits keeps its token.
     if (resumeToken !== undefined) continueTurn = (more) => quartermaster.resumeActor(resumeToken, more);
     const next = continueTurn;
@@ -126,8 +128,18 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
     resume: [
       "continue a turn that waits for approval",
       async () => {
-        if (continueTurn === undefined) out.note("No turn waits.");
+        if (continueTurn === undefined) out.note("No turn waits for approval.");
         else await takeTurn(continueTurn);
+      },
+    ],
+    cancel: [
+      "give up a turn that waits for approval",
+      async () => {
+        const isCancelled =
+          continueTurn !== undefined &&
+          (await quartermaster.sessions.cancel(session, { caller: toCallerOptions(globals), actor }));
+        continueTurn = undefined;
+        out.note(isCancelled ? "The turn is cancelled, and its calls are withdrawn." : "No turn waits for approval.");
       },
     ],
     new: [
@@ -143,11 +155,13 @@ export async function runChat(context: Context, workspace: Workspace, input: Cha
 
   async function handleText(text: string): Promise<void> {
     const [, name, rest = ""] = /^\/([a-z]+)(?:\s+(.*))?$/s.exec(text.trim()) ?? [];
+    if (name === undefined && continueTurn !== undefined)
+      return out.note("The last turn still waits for approval: /resume continues it, /cancel gives it up.");
     if (name === undefined) return takeTurn((more) => quartermaster.callActor(actor, text, more));
     const command = getOwn(commands, name);
     if (command !== undefined) return command[1](rest.trim());
     out.note(
-      `There is no command ${quoteName(`/${name}`)}${didYouMean(name, Object.keys(commands))} /help lists them.`,
+      `There is no command ${quoteName(`/${name}`)}${didYouMean(name, Object.keys(commands)) || "."} /help lists them.`,
     );
   }
 

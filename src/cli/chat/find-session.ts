@@ -1,7 +1,6 @@
 import type { Sessions } from "../../actor/session-service.ts";
 import type { SessionQuery, SessionSummary } from "../../actor/session-store.ts";
 import { QmError } from "../../core/errors.ts";
-import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 
 type Owner = Pick<SessionQuery, "tenant" | "user" | "actor">;
@@ -35,11 +34,9 @@ export async function findSessions(sessions: Sessions, text: string, owner: Owne
 
 /** The last changed first. */
 export async function* iterateSessions(sessions: Sessions, query: SessionQuery): AsyncGenerator<SessionSummary> {
-  let before: string | undefined;
-  for (;;) {
-    const page = await sessions.list({ ...query, limit: PAGE, ...omitUndefined({ before }) });
+  for (let offset = 0; ; offset += PAGE) {
+    const page = await sessions.list({ ...query, limit: PAGE, offset });
     yield* page;
     if (page.length < PAGE) return;
-    before = page.at(-1)?.changedAt;
   }
 }

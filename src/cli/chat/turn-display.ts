@@ -1,11 +1,13 @@
 import type { ActorEnvelope, ActorEvent, AnswerPart, CallEndedEvent } from "../../actor/envelope.ts";
+import { isRespond, readResponse } from "../../actor/respond.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { clip, type Json } from "../../core/json.ts";
+import type { ModelMessage } from "../../core/model.ts";
 import { createEventRedactor } from "../../ledger/redact.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { TextStream } from "../context.ts";
 import type { CommandOutput } from "../output.ts";
-import { fitToWidth, safeJson } from "../terminal-text.ts";
+import { fitToWidth, measureWidth, safeJson } from "../terminal-text.ts";
 
 export interface TurnDisplay {
   /** Shows what happens. With a stream for texts, also what the actor says while it works. */
@@ -70,11 +72,15 @@ export function createTurnDisplay(options: TurnDisplayOptions): TurnDisplay {
     held = "";
   }
 
-  function showCall(id: string, tool: string, state: string): void {
+  function showCall({ id, tool, problem }: CallEndedEvent): void {
     const label = started.get(id) ?? toOneLine(tool);
     started.delete(id);
     endText();
-    notes.write(`${out.dim(`  ${fitToWidth(label, (notes.columns ?? LABEL_LIMIT) - 30)}`)}  ${state}\n`);
+    // On a terminal, the line is as long as there is room. What the call was comes before why it failed.
+    const width = notes.isTTY ? (notes.columns || 80) - 5 : Number.POSITIVE_INFINITY;
+    const state = fitToWidth(describeState(problem), Math.max(20, Math.floor(width / 2)));
+    const paint = problem === undefined ? out.good : problem.status === "waiting" ? out.warn : out.bad;
+    notes.write(`  ${out.dim(fitToWidth(label, width - measureWidth(state)))}  ${paint(state)}\n`);
     progress.working(describeWork(started));
   }
 
@@ -103,7 +109,7 @@ export function createTurnDisplay(options: TurnDisplayOptions): TurnDisplay {
           return progress.working(describeWork(started));
         }
         case "call-ended":
-          return showCall(event.id, event.tool, formatCallState(out, event));
+          return showCall(event);
       }
     },
     end({ parts }) {
@@ -114,10 +120,10 @@ export function createTurnDisplay(options: TurnDisplayOptions): TurnDisplay {
   };
 }
 
-function formatCallState({ good, warn, bad }: TurnDisplayOptions["out"], { problem }: CallEndedEvent): string {
-  if (problem === undefined) return good("done");
-  if (problem.status === "waiting") return warn("waits for approval");
-  return bad(`${problem.status}: ${clip(toOneLine(problem.reason), REASON_LIMIT)}`);
+function describeState(problem: CallEndedEvent["problem"]): string {
+  if (problem === undefined) return "done";
+  if (problem.status === "waiting") return "waits for approval";
+  return `${problem.status}: ${clip(toOneLine(problem.reason), REASON_LIMIT)}`;
 }
 
 const describeWork = (calls: ReadonlyMap<string, string>): string => {
@@ -130,6 +136,22 @@ const describeWork = (calls: ReadonlyMap<string, string>): string => {
 export function formatPart({ partType, text = "", data }: AnswerPart): string {
   if (partType === "error") return "";
   return [text.trim(), data === undefined ? "" : safeJson(data, 2)].filter((each) => each !== "").join("\n");
+}
+
+/** The text of a message, and what its `respond` says. Empty: it has only calls or results. */
+export function getSpokenText(message: ModelMessage): string {
+  if (message.role === "tool") return "";
+  const responses = message.role === "user" ? [] : message.toolCalls.filter(isRespond).flatMap(readParts);
+  return [message.text.trim(), ...responses.map(formatPart)].filter((each) => each !== "").join("\n");
+}
+
+/** A response that its model has written wrongly was not delivered. */
+function readParts({ args }: { readonly args: unknown }): readonly AnswerPart[] {
+  try {
+    return readResponse(args).parts;
+  } catch {
+    return [];
+  }
 }
 
 /** A line on the terminal that shows what is going on once it takes longer than a second. */
@@ -145,7 +167,7 @@ function createProgressLine(notes: TextStream, actor: string) {
     const seconds = Math.round((performance.now() - since) / 1000);
     isShown = true;
     const line = `${toOneLine(actor)} ${what}: ${seconds} s. Ctrl-C interrupts it.`;
-    notes.write(`\r\u001B[K${fitToWidth(line, (notes.columns ?? 80) - 1)}`);
+    notes.write(`\r\u001B[K${fitToWidth(line, (notes.columns || 80) - 1)}`);
   };
   let timer: NodeJS.Timeout | undefined;
   const stop = (): void => {

@@ -115,6 +115,7 @@ const operandSources: Readonly<Record<string, CandidateSource>> = {
   ...repeatSource(listServers, ["remove", "start", "stop", "logs", "review", "login", "logout"], "servers"),
   ...repeatSource(listApprovals, ["show"], "approvals"),
   ...repeatSource(listPendingApprovals, ["approve", "deny", "link"], "approvals"),
+  ...repeatSource(listSessions, ["show", "remove"], "sessions"),
   ...repeatSource(listNotes, ["show", "save", "export", "rm"], "notes"),
   ...repeatSource(listSecrets, ["set", "remove"], "secrets"),
   "models test": listModels,
@@ -164,6 +165,13 @@ function listNotes(context: Context, values: Values): Promise<Candidates> {
   return queryLedger(context, values, async ({ quartermaster }) => {
     const { items } = await quartermaster.notes.list({ limit: LIMIT });
     return items.map(({ handle, name, origin }) => [handle, name ?? origin.action]);
+  });
+}
+
+function listSessions(context: Context, values: Values): Promise<Candidates> {
+  return queryLedger(context, values, async ({ quartermaster }) => {
+    const found = await quartermaster.sessions.list({ limit: LIMIT });
+    return found.map(({ session, title }) => [session, title]);
   });
 }
 

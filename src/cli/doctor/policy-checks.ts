@@ -3,6 +3,7 @@ import type { Config } from "../../config/schema.ts";
 import { formatCount } from "../../core/display-text.ts";
 import { findIdlePatterns, matchesGlob } from "../../core/name-patterns.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { hotListSeed } from "../../core/surface-choice.ts";
 import { listUnaskedServers, mayFitUnlisted } from "../../workspace/unlisted-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { listWorldActors } from "../commands/worlds.ts";
@@ -98,7 +99,9 @@ const formatIdle = ({ place, pattern, what, near }: IdlePattern): string =>
 function listActionPatterns({ surface, actors, worlds, search, routing }: Config): readonly Pattern[] {
   const listSurface = (place: string, choice: Partial<Config["surface"]> = {}): readonly Pattern[] => [
     ...(choice.alwaysLoadedPatterns ?? []).map((pattern) => [`${place}.always_loaded_patterns`, pattern] as const),
-    ...(choice.hotListSeed ?? []).map((pattern) => [`${place}.hot_list_seed`, pattern] as const),
+    ...(choice.hotListSeed ?? [])
+      .filter((pattern) => !hotListSeed.includes(pattern))
+      .map((pattern) => [`${place}.hot_list_seed`, pattern] as const),
   ];
   const listGroups = (place: string, groups: Config["search"]["directory"]["groups"]): readonly Pattern[] =>
     groups.flatMap(({ name, actions }) => actions.map((pattern) => [`${place} ${name}`, pattern] as const));

@@ -16,6 +16,7 @@ export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Acti
     description: "Run any action and keep its result as a note or a collection, however short. Answers its handle.",
     // The policy decides on the call. `apply` itself declares the strongest effect that the call can have.
     effect: "stateful",
+    runsAction: { argument: "action" },
     input: z.strictObject({
       action: z.string().min(1).max(NAME_LIMIT),
       args: z.record(z.string(), z.unknown()).default({}),

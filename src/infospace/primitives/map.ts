@@ -32,6 +32,7 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
       "Run an action for every item and collect its answers, in order, as a new collection. Counts what is done, failed, empty, dropped and waiting for a person. If items wait, their answers can be added later.",
     // The policy decides on each call. `map` itself declares the strongest effect that a call can have.
     effect: "stateful",
+    runsAction: { argument: "action" },
     timeoutMs: (MAX_SECONDS + 60) * 1000,
     handleArguments: ["target"],
     input: z.strictObject({

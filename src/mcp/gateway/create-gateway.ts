@@ -102,7 +102,6 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
   const gateway = createGateway({
     quartermaster,
     upstream: createServerUpstream(servers, quartermaster),
-    servesSkills: () => true,
     runtime: systemRuntime,
     tracer,
     info: { name, version },

@@ -45,8 +45,6 @@ export interface Upstream {
 
 export interface GatewayOptions {
   readonly quartermaster: Pick<Quartermaster, "surface" | "prompt" | "invoke" | "onChange" | "ledger" | "skills">;
-  /** Whether clients with a surface are offered skills. Asked when a client connects. Absent: they are not. */
-  readonly servesSkills?: () => boolean;
   readonly upstream?: Upstream;
   readonly runtime: Runtime;
   readonly tracer?: Tracer;

@@ -70,7 +70,7 @@ const acceptAnySchema: jsonSchemaValidator = {
 export function createMcpServer(parts: McpServerOptions): Server {
   const { options, profile, service, era, transport, resolveClient } = parts;
   const hasResources = options.upstream !== undefined && profile.resources;
-  const hasSkills = hasSurface(profile) && options.servesSkills?.() === true;
+  const hasSkills = hasSurface(profile);
   const hasPrompts = options.upstream !== undefined && profile.prompts;
   const settings = omitUndefined({
     capabilities: omitUndefined({

@@ -277,7 +277,6 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
   const gateway = createGateway({
     quartermaster: qm,
     ...(behind === undefined ? {} : { upstream: behind.upstream }),
-    servesSkills: () => skills !== undefined,
     runtime: systemRuntime,
     info: { name: "gate", version: "1" },
     onProblem: (problem) => problems.push(problem),

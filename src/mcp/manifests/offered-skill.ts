@@ -17,9 +17,6 @@ export interface SkillFileEntry extends JsonObject {
   readonly size: number;
 }
 
-/** The digest without the name of its algorithm. */
-export const toHexDigest = (digest: string): string => digest.slice("sha256:".length);
-
 /** A skill as a server lists it. */
 export interface OfferedSkill extends JsonObject {
   /** The URI of its SKILL.md. */

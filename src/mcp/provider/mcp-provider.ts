@@ -146,6 +146,8 @@ function createListToolsAction(servers: ServerCatalog): Action {
   });
 }
 
+const TOOL_PREFIX = `${MCP_CATEGORY}${SEPARATOR}`;
+
 /** Calls a server's tool by its id. The call passes the same checks as a call of the tool's own action. */
 function createCallToolAction(): Action {
   return defineAction(MCP_CATEGORY, {
@@ -153,6 +155,7 @@ function createCallToolAction(): Action {
     description: "Call a tool of an MCP server by its id, `<server>__<tool>`.",
     // The inner call is decided by the tool's own effect.
     effect: "external",
+    runsAction: { argument: "tool", prefix: TOOL_PREFIX },
     timeoutMs: 10 * 60_000,
     input: z.strictObject({
       tool: z.string().min(1).describe("As mcp__list_tools lists it: `<server>__<tool>`."),
@@ -160,8 +163,7 @@ function createCallToolAction(): Action {
     }),
     examples: [{ args: { tool: "github__create_issue", tool_args: { title: "It is broken" } } }],
     async run({ tool, tool_args }, { invoke }) {
-      const prefix = `${MCP_CATEGORY}${SEPARATOR}`;
-      return readInnerOutcome(await invoke(tool.startsWith(prefix) ? tool : `${prefix}${tool}`, tool_args));
+      return readInnerOutcome(await invoke(tool.startsWith(TOOL_PREFIX) ? tool : `${TOOL_PREFIX}${tool}`, tool_args));
     },
   });
 }

@@ -1,8 +1,8 @@
 import { decodeText } from "../../core/decode-text.ts";
 import { QmError } from "../../core/errors.ts";
+import { type FileBytes, hashBytes, toHexDigest } from "../../core/file-digest.ts";
 import { canonicalJson, isRecord, type JsonObject } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
-import { type FileBytes, hashBytes } from "../../core/shown-file.ts";
 import { readYamlText } from "../../core/yaml.ts";
 import type { Hub } from "../hub/hub.ts";
 import {
@@ -11,7 +11,6 @@ import {
   SKILL_FILE,
   type SkillFileEntry,
   TEXT_BYTES,
-  toHexDigest,
 } from "../manifests/offered-skill.ts";
 
 const FRONT_MATTER = /^---[ \t\r]*\n((?:[^\n]*\n)*?)---[ \t\r]*(?:\n|$)/;

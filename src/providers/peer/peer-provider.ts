@@ -106,5 +106,6 @@ function defineLocalPeer({ name, description, isExposed, delegate }: LocalPeer):
     timeoutMs: TURN_MS,
     run: (args, context) => delegate(args as DelegatedMessage, context),
   });
-  return Object.freeze({ ...action, localActor: name, peerExposed: isExposed });
+  // The model of the actor sees the message, so it gets tokens like any other model.
+  return Object.freeze({ ...action, localActor: name, peerExposed: isExposed, keepsTokens: true });
 }

@@ -1,14 +1,14 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { createQuartermaster } from "../../app/quartermaster.ts";
 import { systemProcess } from "../../app/system-runtime.ts";
 import { checkToolFile } from "./code/tool-file.ts";
 import { readUniformResult } from "./code-skill.ts";
 import { parseSkillFile } from "./skill-file.ts";
 import { skillProvider } from "./skill-provider.ts";
-import { createTestTrust } from "./testing.ts";
+import { createTestTrust, noMethods } from "./testing.ts";
 
 const write = (more: string) => `---\nname: tidy\ndescription: Tidy. Use daily.\ntype: code\n${more}---\nDo it.\n`;
 const listProblems = (text: string) =>
@@ -83,13 +83,13 @@ describe("the result of a tool", () => {
 });
 
 describe("a code skill that cannot run", () => {
-  async function open(files: Record<string, string>) {
+  async function open(files: Record<string, string>, pollMs = 100_000) {
     const folder = await mkdtemp(join(tmpdir(), "qm-code-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
     const roots = [{ folder, source: "configured", trusted: true }];
     const programHost = { ...systemProcess, searchPath: "" };
-    const common = { trust: createTestTrust(), onProblem() {}, pollMs: 100_000 };
+    const common = { trust: createTestTrust(), methods: noMethods, onProblem() {}, pollMs };
     const qm = await createQuartermaster({ providers: [skillProvider({ roots, programHost, ...common })] });
     onTestFinished(qm.close);
     return { qm, folder };
@@ -106,6 +106,25 @@ describe("a code skill that cannot run", () => {
       metadata: { state: "unavailable", state_reason: expect.stringContaining(reason) },
     });
     expect(await qm.invoke("skill__tidy", { input: 1 })).toMatchObject({ reason: expect.stringContaining(reason) });
+  });
+
+  test("can run when its tool file is added, without a change of its SKILL.md", async () => {
+    const { qm, folder } = await open({ "SKILL.md": write("") }, 10);
+    expect(qm.describe("skill__tidy").metadata).toMatchObject({ state: "unavailable" });
+
+    await writeFile(join(folder, "tool.js"), "export const tool = () => 1;");
+
+    await vi.waitFor(() => expect(qm.describe("skill__tidy").metadata).not.toHaveProperty("state"));
+    expect(await qm.invoke("skill__tidy", { input: 1 })).toMatchObject({ status: "done", data: 1 });
+  });
+
+  test("is listed as it was when the folder was read, without looking at the disk again", async () => {
+    const { qm, folder } = await open({ "SKILL.md": write(""), "tool.js": "" });
+
+    await rm(join(folder, "tool.js"));
+
+    expect(qm.describe("skill__tidy").metadata).not.toHaveProperty("state");
+    expect(await qm.invoke("skill__tidy", { input: 1 })).toMatchObject({ error: { code: "conflict" } });
   });
 
   test("is refused when its front matter changed after it was listed", async () => {

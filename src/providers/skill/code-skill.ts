@@ -1,11 +1,9 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { defineAction } from "../../catalog/define-action.ts";
 import { type Action, fingerprint } from "../../core/action.ts";
 import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { clip, isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
-import { findToolFile, readCodeFields, TOOL_FILES } from "./code/tool-file.ts";
+import { findToolFile, readCodeFields } from "./code/tool-file.ts";
 import { describeSkill, type SkillParts } from "./skill-action.ts";
 import type { Skill } from "./skill-folders.ts";
 
@@ -15,10 +13,8 @@ const CONCURRENCY = 4;
 /** A skill whose `tool` function runs in a process of its own. */
 export function defineCodeSkill(skill: Skill, parts: SkillParts): Action {
   const { inputSchema, outputSchema, effect, timeoutMs } = readCodeFields(skill.fields);
-  const findProblem = (): string | undefined => {
-    const found = findToolFile(TOOL_FILES.filter((file) => existsSync(join(skill.folder, file))));
-    return "problem" in found ? found.problem : parts.programs.findProblem(found.file);
-  };
+  const listed = findToolFile(skill.toolFiles);
+  const findProblem = () => ("problem" in listed ? listed.problem : parts.programs.findProblem(listed.file));
   return defineAction("skill", {
     ...describeSkill(skill),
     effect,

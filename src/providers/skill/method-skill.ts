@@ -28,10 +28,8 @@ export function defineMethodSkill(skill: Skill, parts: SkillParts): Action {
     async run(args, context) {
       if (context.method !== undefined) throw createNestedError(skill.name, context.method);
       const snapshot = await parts.open(skill, context);
-      const { methods } = parts;
-      if (methods === undefined) throw new QmError("invalid_config", "methods need a store");
       // The name of the action, which may have that of a world before the name in the file.
-      return startOrContinue({ ...snapshot, name: skill.name }, args, context, methods);
+      return startOrContinue({ ...snapshot, name: skill.name }, args, context, parts.methods);
     },
   });
   // The model of the method sees the arguments, so it gets tokens like any other model.

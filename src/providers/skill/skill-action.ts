@@ -11,8 +11,7 @@ export interface SkillParts {
   /** The configured language model. Absent: there is none. */
   readonly model?: Pick<Model, "findProblem"> | undefined;
   readonly programs: ToolPrograms;
-  /** The parts of the system that methods use. Absent: methods cannot run. */
-  readonly methods?: MethodServices;
+  readonly methods: MethodServices;
   /**
    * Reads a skill and checks that the caller may use exactly these files. A handler calls it first and reads nothing else.
    * Without a context it is not for a call but for a list of files: a skill that still needs approval is refused.

@@ -6,8 +6,9 @@ import { yieldToEventLoop } from "../../core/async.ts";
 import { decodeText } from "../../core/decode-text.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { digestFiles, type FileBytes, hashFiles } from "../../core/file-digest.ts";
 import { quoteName, SEPARATOR } from "../../core/names.ts";
-import { type FileBytes, hashFiles, listShownFiles } from "../../core/shown-file.ts";
+import { TOOL_FILES } from "./code/tool-file.ts";
 import { parseSkillFile, type SkillFile, type SkillProblem } from "./skill-file.ts";
 
 /** A folder that is searched for skills. */
@@ -27,6 +28,8 @@ export interface Skill extends SkillFile {
   readonly root: SkillRoot;
   /** The name of its file: `SKILL.md`, or another spelling of it. */
   readonly fileName: string;
+  /** Which of the files of a code skill it has. */
+  readonly toolFiles: readonly string[];
   /** Whether it is outside of the root, behind a link. The file actions may be able to change it there. */
   readonly isLinked: boolean;
 }
@@ -106,9 +109,11 @@ export async function loadSkills(roots: readonly SkillRoot[], cache: SkillCache 
 const createWarning = (rule: string, message: string): SkillProblem => ({ rule, level: "warning", line: 1, message });
 const createError = (rule: string, message: string): SkillProblem => ({ rule, level: "error", line: 1, message });
 
+type FoundSkill = { readonly file: string; readonly toolFiles: readonly string[] };
+
 /** The SKILL.md files below a folder, sorted. The folders below a skill belong to it and hold no further skills. */
-async function findSkillFiles(root: string, problems: LocatedProblem[]): Promise<readonly string[]> {
-  const found: string[] = [];
+async function findSkillFiles(root: string, problems: LocatedProblem[]): Promise<readonly FoundSkill[]> {
+  const found: FoundSkill[] = [];
   const visited = new Set<string>();
   const waiting = [{ path: root, depth: 0 }];
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
@@ -122,15 +127,15 @@ async function findSkillFiles(root: string, problems: LocatedProblem[]): Promise
     }
     visited.add(folder);
     const entries = await readdir(folder, { withFileTypes: true }).catch(() => [] as Dirent[]);
-    const names = entries
-      .filter((entry) => entry.isFile() && SKILL_FILE_NAME.test(entry.name))
-      .map((entry) => entry.name);
+    const files = entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+    const names = files.filter((file) => SKILL_FILE_NAME.test(file));
     const name = names.find((each) => each === "SKILL.md") ?? names.sort()[0];
-    if (name !== undefined) found.push(join(folder, name));
+    if (name !== undefined)
+      found.push({ file: join(folder, name), toolFiles: TOOL_FILES.filter((each) => files.includes(each)) });
     else if (depth < DEPTH_LIMIT)
       waiting.push(...listFolders(entries, path).map((each) => ({ path: each, depth: depth + 1 })));
   }
-  return found.sort();
+  return found.sort((a, b) => (a.file < b.file ? -1 : 1));
 }
 
 const listFolders = (entries: readonly Dirent[], folder: string): readonly string[] =>
@@ -139,7 +144,7 @@ const listFolders = (entries: readonly Dirent[], folder: string): readonly strin
     .map(({ name }) => join(folder, name));
 
 async function loadCached(
-  file: string,
+  { file, toolFiles }: FoundSkill,
   root: SkillRoot,
   realRoot: string,
   cache: SkillCache,
@@ -149,7 +154,8 @@ async function loadCached(
   const key = `${root.world ?? ""}\n${root.folder}\n${file}`;
   const locate = (problems: readonly SkillProblem[]) => ({ problems: problems.map((each) => ({ file, ...each })) });
   try {
-    return await withRegularFile(file, async (handle, { size, version }) => {
+    return await withRegularFile(file, async (handle, { size, version: own }) => {
+      const version = [own, ...toolFiles].join(" ");
       const known = cache.get(key);
       if (known?.version === version) return known.loaded;
       const bytes = size > SKILL_FILE_BYTES ? undefined : await readExactly(handle, size);
@@ -169,7 +175,10 @@ async function loadCached(
     if (skill === undefined) return locate(problems);
     const name = root.world === undefined ? skill.name : `${root.world}${SEPARATOR}${skill.name}`;
     const isLinked = relative(realRoot, folder).startsWith("..");
-    return { ...locate(problems), skill: { ...skill, name, folder, root, fileName: basename(file), isLinked } };
+    return {
+      ...locate(problems),
+      skill: { ...skill, name, folder, root, fileName: basename(file), toolFiles, isLinked },
+    };
   }
 }
 
@@ -267,7 +276,7 @@ export async function readSkillContents({ folder }: Pick<Skill, "folder">): Prom
     problems.push(createError("unreadable", `${current} cannot be read: ${code ?? getErrorMessage(thrown)}`));
     return { files, problems };
   }
-  return { files, problems, digest: hashFiles(listShownFiles(files)) };
+  return { files, problems, digest: hashFiles(digestFiles(files)) };
 }
 
 /** A text that changes when a file of the skill does, without reading the files. Undefined: it cannot be told. */

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { createQuartermaster, type Quartermaster } from "../../app/quartermaster.ts";
 import { systemProcess } from "../../app/system-runtime.ts";
 import { skillProvider } from "./skill-provider.ts";
-import { createTestTrust } from "./testing.ts";
+import { createTestTrust, noMethods } from "./testing.ts";
 
 const cleanups: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -34,6 +34,7 @@ async function createSkillFolder(files: Record<string, string>): Promise<SkillFo
   const provider = skillProvider({
     roots,
     trust: createTestTrust(),
+    methods: noMethods,
     programHost: systemProcess,
     onProblem: (problem) => problems.push(problem),
     pollMs: 10,

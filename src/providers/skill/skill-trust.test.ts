@@ -12,7 +12,7 @@ import type { Outcome } from "../../core/outcome.ts";
 import { loadSkills, readSkillContents, type Skill } from "./skill-folders.ts";
 import { skillProvider } from "./skill-provider.ts";
 import { createSkillTrust, type SkillTrust } from "./skill-trust.ts";
-import { createMemorySkillPins } from "./testing.ts";
+import { createMemorySkillPins, noMethods } from "./testing.ts";
 
 const cleanups: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -376,7 +376,7 @@ describe("lists", () => {
     const [skill] = (await loadSkills(roots)).skills;
     const options = { pins: createMemorySkillPins(), runtime: systemRuntime, scan: () => ["concealment"] };
     const [here, there] = [createSkillTrust(options), createSkillTrust(options)];
-    const more = { roots, onProblem: () => {}, pollMs: 10 };
+    const more = { roots, methods: noMethods, onProblem: () => {}, pollMs: 10 };
     const qm = await createQuartermaster({
       providers: [skillProvider({ programHost: systemProcess, ...more, trust: here })],
     });

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
+import { toHexDigest } from "../../../core/file-digest.ts";
 import { getOwn } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
@@ -87,7 +88,7 @@ async function showSkillFiles(
 ): Promise<void> {
   if (skill === undefined || skill.resources === "dynamic") return;
   const { readSkillFiles } = await import("../../../mcp/provider/skill-files.ts");
-  const { listSkillFiles, toHexDigest } = await import("../../../mcp/manifests/offered-skill.ts");
+  const { listSkillFiles } = await import("../../../mcp/manifests/offered-skill.ts");
   const { comparePages, showFilePages } = await import("../../file-pages.ts");
   const files = await readSkillFiles(hub, server, skill, { signal: context.io.signal });
   const trusted = new Map<string, Uint8Array>();

@@ -43,6 +43,7 @@ const NO_PYTHON = "it needs Python 3.8 or newer, and there is no `python3` on th
 export function createToolPrograms(host: ProgramHost): ToolPrograms {
   const running = new Set<Promise<unknown>>();
   let python: Promise<string | undefined> | undefined;
+  let hasPython: boolean | undefined;
 
   async function runInFolder(tool: ToolRun, context: CallContext): Promise<unknown> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-skill-")));
@@ -104,7 +105,10 @@ export function createToolPrograms(host: ProgramHost): ToolPrograms {
 
   function findProblem(file: ToolFile): string | undefined {
     if (process.platform === "win32") return "skills of the type code cannot run on Windows";
-    return file !== "tool.py" || findOnPath("python3", host.searchPath) !== undefined ? undefined : NO_PYTHON;
+    if (file !== "tool.py") return undefined;
+    // Asked for each skill of a list, so the disk is asked once.
+    hasPython ??= findOnPath("python3", host.searchPath) !== undefined;
+    return hasPython ? undefined : NO_PYTHON;
   }
 }
 

@@ -1,8 +1,8 @@
-import type { CallContext, VisibleAction } from "../../../core/action.ts";
+import type { CallContext, ChosenAction, VisibleAction } from "../../../core/action.ts";
 import { raceAbort } from "../../../core/async.ts";
 import type { UnstampedEvent } from "../../../core/events.ts";
 import { cutText } from "../../../core/handler-result.ts";
-import { isRecord, type Json, type JsonObject, omitUndefined } from "../../../core/json.ts";
+import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../../../core/json.ts";
 import type { CallModel, ModelAnswer, ModelToolCall, ModelToolResult } from "../../../core/model.ts";
 import { isGlob } from "../../../core/name-patterns.ts";
 import { quoteName } from "../../../core/names.ts";
@@ -156,8 +156,10 @@ export async function runMethod(parts: MethodLoopParts): Promise<MethodEnd> {
     const { actions } = await listTools();
     const action = actions.find((each) => each.name === call.name);
     if (progress.pending !== undefined) return finishCall(progress.pending, action);
-    const named = findNamedAction(call);
-    const isDeclared = named === undefined || (!NAMING.has(named) && actions.some((each) => each.name === named));
+    const named = action?.runsAction && readChosenName(action.runsAction, call.args);
+    const chosen = actions.find((each) => each.name === named);
+    // An action that runs others may not run through another of them: then a third one would not be checked.
+    const isDeclared = named === undefined || (chosen !== undefined && chosen.runsAction === undefined);
     if (action !== undefined && isDeclared) return callAction({ action: action.name, args: (call.args ?? {}) as Json });
     const refused = action === undefined ? call.name : (named ?? "");
     await record({ type: "tool.refused", data: { ...facts(), tool: refused.slice(0, 256) } });
@@ -204,19 +206,11 @@ export async function runMethod(parts: MethodLoopParts): Promise<MethodEnd> {
   }
 }
 
-/** Actions that run another one, and the argument that names it. None of them may run through another of them. */
-const NAMING: ReadonlyMap<string, string> = new Map([
-  ["infospace__apply", "action"],
-  ["infospace__map", "action"],
-  ["mcp__call_tool", "tool"],
-]);
-
 /** The action that a call of the model runs through another one. It must be spelled exactly: nothing is repaired here. */
-function findNamedAction({ name, args }: ModelToolCall): string | undefined {
-  const key = NAMING.get(name);
-  if (key === undefined) return undefined;
-  const given = isRecord(args) && typeof args[key] === "string" ? args[key] : "";
-  return key === "tool" && !given.startsWith("mcp__") ? `mcp__${given}` : given;
+function readChosenName({ argument, prefix = "" }: ChosenAction, args: unknown): string {
+  const given = isRecord(args) ? getOwn<unknown>(args, argument) : undefined;
+  if (typeof given !== "string") return "";
+  return given.startsWith(prefix) ? given : `${prefix}${given}`;
 }
 
 const controlNames: readonly string[] = Object.values(controlTools);

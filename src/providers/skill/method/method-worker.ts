@@ -1,3 +1,4 @@
+import { repeatEvery } from "../../../core/async.ts";
 import type { Caller } from "../../../core/caller.ts";
 import { type ErrorCode, getErrorMessage } from "../../../core/errors.ts";
 import type { JsonObject } from "../../../core/json.ts";
@@ -47,9 +48,6 @@ export function createMethodWorker(options: {
   const notBefore = new Map<string, number>();
   /** Approvals of the method itself that a continuation asked for. */
   const asked = new Map<string, string>();
-  let timer: NodeJS.Timeout | undefined;
-  let polling: Promise<void> | undefined;
-  let isStarted = false;
   let isClosed = false;
 
   async function isDue({ id, action, approvalId, state }: MethodRunSummary): Promise<boolean> {
@@ -92,29 +90,17 @@ export function createMethodWorker(options: {
     } catch (thrown) {
       options.onProblem(`methods could not be continued: ${getErrorMessage(thrown)}`);
     }
-    polling = undefined;
-    if (!isClosed && isStarted) timer = setTimeout(pollNow, POLL_MS).unref();
   }
 
-  function pollNow(): void {
-    clearTimeout(timer);
-    polling ??= poll();
-  }
-
+  const polling = repeatEvery(POLL_MS, poll);
   return {
     isOwnCall: (callId: string): boolean => ownCalls.has(callId),
-    start(): void {
-      isStarted = true;
-      pollNow();
-    },
+    start: polling.start,
     /** Polls now, because an approval may have been answered. */
-    nudge(): void {
-      if (isStarted && !isClosed) pollNow();
-    },
+    nudge: polling.nudge,
     async close(): Promise<void> {
       isClosed = true;
-      clearTimeout(timer);
-      await polling;
+      await polling.close();
       await Promise.allSettled(running.values());
     },
   };

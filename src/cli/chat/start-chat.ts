@@ -1,48 +1,28 @@
-import type { Command } from "commander";
 import type { CallActorOptions } from "../../actor/envelope.ts";
 import type { SessionView } from "../../actor/session-service.ts";
 import { escapeUnsafe, formatCount, toOneLine } from "../../core/display-text.ts";
 import { clip } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { requireAnsweringActor } from "../chat/answering-actor.ts";
-import { runChat } from "../chat/chat.ts";
-import { type ChatInput, openChatInput } from "../chat/chat-input.ts";
-import { chooseSession } from "../chat/choose-session.ts";
-import { type Context, withWorkspace } from "../context.ts";
+import { type Context, reportNotFound } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
-import { examples } from "../option-parsers.ts";
+import { requireAnsweringActor } from "./answering-actor.ts";
+import { runChat } from "./chat.ts";
+import { type ChatInput, openChatInput } from "./chat-input.ts";
+import { chooseSession } from "./choose-session.ts";
+import { getSpokenText } from "./turn-display.ts";
 
-type ChatFlags = { readonly resume?: boolean };
+export type ChatFlags = { readonly resume?: boolean };
 
-export function addChatCommand(program: Command, context: Context): void {
-  program
-    .command("chat")
-    .summary("chat with an actor at the terminal")
-    .description(
-      "Chat with an actor. Its answers appear as the model writes them, with a line for each call. A call that needs approval is shown exactly as it would run, and you are asked. Ctrl-C interrupts the actor, Ctrl-D leaves.",
-    )
-    .option("--resume", "continue the last session with the actor")
-    .addHelpText(
-      ...examples(
-        "qm chat",
-        "qm chat --actor reviewer",
-        "qm chat --actor reviewer --resume",
-        "qm chat --session notes",
-      ),
-    )
-    .action((flags: ChatFlags) => {
-      if (context.out.isJson)
-        throw createUsageError("`qm chat` has no option --json", "`qm run --json` prints the answer as JSON.");
-      return withWorkspace(context, "calls", (workspace) => startChat(context, workspace, flags), true);
-    });
-}
-
-async function startChat(context: Context, workspace: Workspace, { resume = false }: ChatFlags): Promise<void> {
+export async function startChat(context: Context, workspace: Workspace, { resume = false }: ChatFlags): Promise<void> {
   const { io, out, globals, end } = context;
   const { quartermaster } = workspace;
   const answering = requireAnsweringActor(workspace, globals.actor);
   const { actor } = answering;
-  const { session, view } = await chooseSession(context, workspace, actor, resume);
+  if (out.isJson)
+    throw createUsageError("`qm chat` has no option --json", "`qm run --json` prints the answer as JSON.");
+  const chosen = await reportNotFound(context, () => chooseSession(context, workspace, actor, resume));
+  if (chosen === undefined) return;
+  const { session, view } = chosen;
   const spoken = (view?.history ?? []).flatMap(({ message }) => (message.role === "user" ? [message.text] : []));
   const input = openChatInput(io, spoken.toReversed());
   try {
@@ -53,7 +33,7 @@ async function startChat(context: Context, workspace: Workspace, { resume = fals
     );
     if (view !== undefined) showRecent(context, view);
     const turnState = view?.turn?.state;
-    if (turnState === "running") out.note("A turn of this session is running in another process.");
+    if (turnState === "running") out.note("Another process runs a turn of this session now.");
     if (turnState === "suspended") out.note("The last turn waits for approval.");
     const isContinued =
       turnState === "suspended" || (turnState === "interrupted" && (await askToContinue(context, input)));
@@ -75,9 +55,10 @@ const RECENT = 4;
 const RECENT_LENGTH = 600;
 
 /** The last messages, so that the person knows where the conversation was. */
-function showRecent({ out }: Context, { history, messages }: SessionView): void {
-  const said = history.flatMap(({ message }) => (message.role === "tool" || message.text === "" ? [] : [message]));
-  const shown = said.slice(-RECENT);
+function showRecent({ out }: Context, { history, messages, turn }: SessionView): void {
+  const all = [...history.map(({ message }) => message), ...(turn?.messages ?? [])];
+  const said = all.map((message) => ({ role: message.role, text: getSpokenText(message) }));
+  const shown = said.filter(({ text }) => text !== "").slice(-RECENT);
   if (messages > shown.length) out.note(out.dim(`${formatCount(messages, "message")} so far; the last ones:`));
   for (const { role, text } of shown)
     out.note(
