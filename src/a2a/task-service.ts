@@ -68,7 +68,7 @@ export function createPeerTasks(parts: {
   /** Resolves when an approval has ended. */
   waitForApproval(id: string, signal: AbortSignal): Promise<unknown>;
   /** The outcome of an approved call, for its caller. */
-  takeOutcome(id: string): Promise<Outcome>;
+  takeOutcome(task: PeerTask, approvalId: string): Promise<Outcome>;
   /** Withdraws a question to a person, if it is still open. */
   withdraw(approvalId: string): Promise<void>;
   readonly onProblem: (problem: string) => void;
@@ -135,7 +135,7 @@ export function createPeerTasks(parts: {
       const claimed = await claim(task);
       if (claimed === undefined) return;
       // The outer call gets the result of its inner call by being repeated.
-      await execute(claimed, approval.inner ? undefined : () => parts.takeOutcome(approval.id));
+      await execute(claimed, approval.inner ? undefined : () => parts.takeOutcome(claimed, approval.id));
     });
   }
 

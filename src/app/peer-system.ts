@@ -1,18 +1,20 @@
+import type { PeerTask } from "../a2a/peer-task.ts";
 import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
 import type { Approvals } from "../approval/approval.ts";
 import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { PEER_VIA } from "../core/delegation.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
-import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { getModelData, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { Anchors } from "../distribution/anchors.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -57,6 +59,7 @@ export function createPeerSystem(parts: {
   readonly runTurn: RunDelegatedTurn;
   readonly store: Pick<Store, "peerTasks" | "approvals">;
   readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
+  readonly anchors: Pick<Anchors, "fill">;
   findAction(name: string): Action | undefined;
   invoke(call: ActionCall, signal: AbortSignal): Promise<Outcome>;
   readonly ledger: Pick<Ledger, "read" | "flush">;
@@ -114,13 +117,24 @@ export function createPeerSystem(parts: {
 
   async function openTasks(): Promise<PeerTasks> {
     const { createPeerTasks } = await import("../a2a/task-service.ts");
-    const { store, approvals, findAction, invoke } = parts;
+    const { store, approvals, anchors, findAction, invoke } = parts;
+
+    /** The answer of an actor with values in place of tokens, which mean nothing to another process. */
+    async function fillTokens({ action, caller }: PeerTask, outcome: Outcome): Promise<Outcome> {
+      if (outcome.status !== "done" || findAction(action)?.localActor === undefined) return outcome;
+      const { args: forModel } = await anchors.fill(caller, getModelData(outcome));
+      return { ...outcome, forModel };
+    }
+
     return createPeerTasks({
       ...parts,
       store: store.peerTasks,
       self: systemProcess,
-      invoke: ({ callId: id, action: name, args, caller }, signal, dialogue) =>
-        invoke({ id, name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal),
+      async invoke(task, signal, dialogue) {
+        const { callId: id, action: name, args, caller } = task;
+        const call = { id, name, args, caller, via: PEER_VIA, dialogue, keep: false };
+        return fillTokens(task, await invoke(call, signal));
+      },
       findCall: createCallFinder(parts.ledger, approvals).findCall,
       canRepeat(name) {
         const action = findAction(name);
@@ -129,7 +143,7 @@ export function createPeerSystem(parts: {
         return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
-      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      takeOutcome: async (task, id) => fillTokens(task, await approvals.outcome(id, { timeoutMs: 0 })),
       async withdraw(id) {
         const approval = await store.approvals.get(id);
         if (approval === undefined) return;

@@ -137,6 +137,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     runTurn: (delegation) => actors.runDelegatedTurn(delegation),
     store,
     approvals,
+    anchors: { fill: (caller, args) => anchors.fill(caller, args) },
     findAction: (name) => catalog.snapshot().get(name),
     ledger,
     invoke: (call, signal) => backend.invoke(call, signal),
