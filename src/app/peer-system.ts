@@ -22,7 +22,12 @@ import type { PeerCard } from "../providers/peer/agent-card.ts";
 import type { PeerResult } from "../providers/peer/peer-answer.ts";
 import type { PeerEndpoint } from "../providers/peer/peer-fetch.ts";
 import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
-import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
+import {
+  type DelegatedMessage,
+  defineLocalPeer,
+  type LocalPeer,
+  peerProvider,
+} from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
 import { createCallFinder } from "./method-system.ts";
@@ -81,8 +86,8 @@ export function createPeerSystem(parts: {
   });
 
   /** Actors with a task of their own whose model is configured. */
-  const listActors = (): readonly LocalPeer[] =>
-    [...policy().actors.values()].flatMap(({ name, settings }) => {
+  const listActors = ({ actors } = policy()): readonly LocalPeer[] =>
+    [...actors.values()].flatMap(({ name, settings }) => {
       const { model, instructions, description, exposed = false } = settings;
       const isPeer = (model ?? instructions ?? description) !== undefined && models.has(model ?? "default");
       if (!isPeer || Object.hasOwn(peers, name)) return [];
@@ -155,7 +160,16 @@ export function createPeerSystem(parts: {
     });
   }
 
-  return { provider: peerProvider({ peers: remotes, listActors }), views, openTasks };
+  return {
+    provider: peerProvider({ peers: remotes, listActors: () => listActors() }),
+    /** The actions as they would be under a policy: with its own actors as peers. */
+    replaceActors(actions: readonly Action[], next: Policy): readonly Action[] {
+      const others = actions.filter(({ localActor }) => localActor === undefined);
+      return [...others, ...listActors(next).map(defineLocalPeer)];
+    },
+    views,
+    openTasks,
+  };
 }
 
 function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | "headers">): PeerEndpoint {
