@@ -9,7 +9,7 @@ import { type Json, omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { ActorServices } from "./actor-services.ts";
 import type { ActorEnvelope, CallActorOptions } from "./envelope.ts";
-import { takeResults } from "./resume-turn.ts";
+import { takeResults, withdrawCalls } from "./open-calls.ts";
 import { runTurn, type TurnRun } from "./run-turn.ts";
 import type { StoredSession } from "./session-store.ts";
 import { closeOpenCalls, countUse, readProgress, startTurnProgress, toTitle } from "./turn-progress.ts";
@@ -63,21 +63,13 @@ export function createActorRuntime(services: ActorServices) {
     if (resumed.state !== "running") return;
     const { turn, memo, results } = resumed;
     const before = readProgress(memo);
-    if (how === "cancelled") for (const { approvalId } of before.open ?? []) await withdraw(approvalId, turn.caller);
+    if (how === "cancelled") await withdrawCalls(services, before, turn.caller);
     const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
     const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
     await sessions.finish(session.id, { turn: id, messages, title: toTitle(progress), at: runtime.now() });
     if (how === "interrupted")
       await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
     await turn.end(how === "interrupted" ? "failed" : "cancelled");
-  }
-
-  async function withdraw(approvalId: string | undefined, caller: Caller): Promise<void> {
-    if (approvalId === undefined) return;
-    // One that was answered or has expired needs no withdrawal.
-    await services.approvals.withdraw(approvalId, caller, "the turn was cancelled").catch((thrown: unknown) => {
-      if (!(thrown instanceof QmError)) services.onProblem(`approval ${approvalId}: ${getErrorMessage(thrown)}`);
-    });
   }
 
   async function startTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {

@@ -9,10 +9,11 @@ import type { CompiledActor } from "../policy/actors.ts";
 import type { ActorServices, AroundTurn } from "./actor-services.ts";
 import { prepareHistory } from "./compact-history.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
+import { withdrawCalls } from "./open-calls.ts";
 import type { StoredSession } from "./session-store.ts";
-import { buildSystemPrompt } from "./system-prompt.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
 import { addUse, closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
+import { buildSystemPrompt } from "./turn-prompt.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -86,6 +87,7 @@ export async function runTurn(
     await turn.release().catch(() => {});
     return { envelope: { ...common, turnState: "failed", parts, error: ended.error.toProblem() } };
   }
+  if (ended.state === "cancelled") await withdrawCalls(services, progress, caller);
   const envelope =
     "error" in ended ? describeFailure({ ...common, parts }, ended) : { ...common, turnState: ended.state, parts };
   const passedTo = ended.state === "passed" ? ended.to : undefined;
