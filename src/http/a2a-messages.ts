@@ -1,4 +1,14 @@
-import { type AgentCard, type AgentSkill, type Message, type Part, Role, type Task, TaskState } from "@a2a-js/sdk";
+import {
+  type AgentCard,
+  type AgentSkill,
+  type Artifact,
+  type Message,
+  type Part,
+  Role,
+  type Task,
+  TaskState,
+  type TaskStatus,
+} from "@a2a-js/sdk";
 import { ContentTypeNotSupportedError, RequestMalformedError } from "@a2a-js/sdk/errors";
 import type { PeerTask, PeerTaskState, TaskMessage, TaskPart } from "../a2a/peer-task.ts";
 import type { ExposedAction } from "../app/quartermaster.ts";
@@ -18,7 +28,7 @@ const taskStates: Readonly<Record<PeerTaskState, TaskState>> = {
 export const toTaskState = (state: TaskState): PeerTaskState | undefined =>
   (Object.keys(taskStates) as PeerTaskState[]).find((name) => taskStates[name] === state);
 
-export const toStatus = (task: PeerTask, text = task.status) => ({
+export const toStatus = (task: PeerTask, text = task.status): TaskStatus => ({
   state: taskStates[task.state],
   timestamp: task.changedAt,
   message:
@@ -27,7 +37,7 @@ export const toStatus = (task: PeerTask, text = task.status) => ({
       : toMessage(task, { id: `${task.id}-${task.version}`, role: "agent", parts: [{ text }] }),
 });
 
-export const toArtifact = ({ result }: Pick<PeerTask, "result">) => ({
+export const toArtifact = ({ result }: Pick<PeerTask, "result">): Artifact => ({
   artifactId: "result",
   name: "result",
   description: "",
