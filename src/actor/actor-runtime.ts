@@ -63,7 +63,7 @@ export function createActorRuntime(services: ActorServices) {
     if (resumed.state !== "running") return;
     const { turn, memo, results } = resumed;
     const before = readProgress(memo);
-    if (how === "cancelled") await withdrawCalls(services, before, turn.caller);
+    if (how === "cancelled") await withdrawCalls(services, before);
     const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
     const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
     await sessions.finish(session.id, { turn: id, messages, title: toTitle(progress), at: runtime.now() });
@@ -111,10 +111,15 @@ export function createActorRuntime(services: ActorServices) {
     }
   }
 
-  function findPassProblem(caller: Caller, to: string): string | undefined {
+  /** Passing is a call of the other actor, and refused where that call would not run at once. */
+  function findPassProblem(caller: Caller, to: string, message: string): string | undefined {
     if (to === caller.actor) return "an actor cannot pass the work to itself";
+    const action = `agent.peer__${to}`;
+    const decision = services.decide(action, { message }, caller);
     // A hidden actor and an unknown one answer alike.
-    if (!services.isVisible(`agent.peer__${to}`, caller)) return `there is no actor ${quoteName(to)} to pass to`;
+    if (decision === undefined) return `there is no actor ${quoteName(to)} to pass to`;
+    if (decision.kind === "deny") return decision.objection.reason;
+    if (decision.kind === "ask") return `${decision.objection.reason} Only a call of ${action} can wait for that.`;
     try {
       requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
       return undefined;

@@ -1,6 +1,5 @@
 import type { TurnCallResult } from "../approval/turn-service.ts";
 import type { Caller } from "../core/caller.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
 import { recoverCall } from "../core/recover-call.ts";
 import type { ActorServices } from "./actor-services.ts";
 import { isRespond } from "./respond.ts";
@@ -38,17 +37,8 @@ export async function takeResults(
   return { ...progress, open };
 }
 
-/** Withdraws the calls of a cancelled turn that wait for people. */
-export async function withdrawCalls(
-  { approvals, onProblem }: ActorServices,
-  { open = [] }: TurnProgress,
-  caller: Caller,
-): Promise<void> {
-  for (const { approvalId, text } of open) {
-    if (approvalId === undefined || text !== undefined) continue;
-    // One that was answered or has expired needs no withdrawal.
-    await approvals.withdraw(approvalId, caller, "the turn was cancelled").catch((thrown: unknown) => {
-      if (!(thrown instanceof QmError)) onProblem(`approval ${approvalId}: ${getErrorMessage(thrown)}`);
-    });
-  }
+/** Withdraws the calls of a cancelled turn that wait for people: approving one later must not run it. */
+export async function withdrawCalls(services: ActorServices, { open = [] }: TurnProgress): Promise<void> {
+  for (const { approvalId, text } of open)
+    if (approvalId !== undefined && text === undefined) await services.withdraw(approvalId, "the turn was cancelled");
 }
