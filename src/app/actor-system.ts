@@ -2,6 +2,7 @@ import { createActorRuntime } from "../actor/actor-runtime.ts";
 import type { ActorServices } from "../actor/actor-services.ts";
 import { createDelegation } from "../actor/delegated-turn.ts";
 import { createSessionService } from "../actor/session-service.ts";
+import type { Approvals } from "../approval/approval.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Model } from "../core/model.ts";
@@ -12,22 +13,26 @@ import { describeModelCall } from "../invoke/call-record.ts";
 import type { InvokePipeline } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { CompiledActor } from "../policy/actors.ts";
+import { decide } from "../policy/decide.ts";
+import type { Policy } from "../policy/policy.ts";
 import type { Store } from "../store/open-store.ts";
 import type { Surface, SurfaceBackend } from "../surface/surface.ts";
 import type { InfospaceService } from "./infospace-service.ts";
 import { createCallFinder } from "./method-system.ts";
+import { withdrawApproval } from "./withdraw-approval.ts";
 
 type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
 interface ActorSystemParts
   extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "onProblem">,
     Pick<InvokePipeline, "meter"> {
-  readonly approvals: ActorServices["approvals"] & Parameters<typeof createCallFinder>[1];
-  readonly store: Pick<Store, "sessions" | "anchors">;
+  readonly approvals: Pick<Approvals, "withdraw" | "outcome">;
+  readonly store: Pick<Store, "sessions" | "anchors" | "approvals">;
   readonly ledger: Pick<Ledger, "read" | "flush">;
   readonly infospace: Pick<InfospaceService, "lineage" | "keeper">;
   readonly models: ReadonlyMap<string, Model>;
   readonly backend: SurfaceBackend;
+  policy(): Policy;
   openSurface(backend: SurfaceBackend, caller: Caller, actor: CompiledActor): Promise<Surface>;
   record(caller: Caller, event: UnstampedEvent): number;
 }
@@ -80,7 +85,12 @@ export function createActorSystem(parts: ActorSystemParts) {
       // The turn of an actor continues where it was.
       return action?.idempotent === true || action?.localActor !== undefined;
     },
-    isVisible: (name, caller) => backend.getView(caller).get(name) !== undefined,
+    decide(name, args, caller) {
+      const action = backend.getView(caller).get(name);
+      const decision = action && decide(parts.policy(), { action, caller, args });
+      return decision?.kind === "deny" && decision.hidden ? undefined : decision;
+    },
+    withdraw: (id, reason) => withdrawApproval(parts, id, reason),
     record: (caller, event) => ledger.flush(parts.record(caller, event)),
   };
   const actors = createActorRuntime(services);

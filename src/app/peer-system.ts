@@ -33,6 +33,7 @@ import type { Store } from "../store/open-store.ts";
 import { createCallFinder } from "./method-system.ts";
 import type { PeerOptions } from "./options.ts";
 import { systemProcess } from "./system-runtime.ts";
+import { withdrawApproval } from "./withdraw-approval.ts";
 
 /** A peer as an operator sees it. */
 export interface PeerView {
@@ -149,14 +150,7 @@ export function createPeerSystem(parts: {
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
       takeOutcome: async (task, id) => fillTokens(task, await approvals.outcome(id, { timeoutMs: 0 })),
-      async withdraw(id) {
-        const approval = await store.approvals.get(id);
-        if (approval === undefined) return;
-        await approvals.withdraw(id, approval.caller, "the peer cancelled its task").catch((thrown: unknown) => {
-          // One that was answered or has expired meanwhile needs no withdrawal.
-          if (!(thrown instanceof QmError)) throw thrown;
-        });
-      },
+      withdraw: (id) => withdrawApproval(parts, id, "the peer cancelled its task"),
     });
   }
 

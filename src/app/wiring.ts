@@ -232,6 +232,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     meter: pipeline.meter,
     models: options.models,
     hopsLimit: options.limits.hops,
+    policy: () => policy,
     buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     getActor(caller) {
       views.check(policy, caller);
