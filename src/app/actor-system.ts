@@ -80,10 +80,10 @@ export function createActorSystem(parts: ActorSystemParts) {
       const kept = await infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
       return kept?.handle;
     },
-    isRepeatable(name, caller) {
+    isRepeatable(name, caller, hasEnded) {
       const action = backend.getView(caller).get(name);
-      // The turn of an actor continues where it was.
-      return action?.idempotent === true || action?.localActor !== undefined;
+      // The turn of an actor continues where it was. After its end, another one would begin.
+      return action?.idempotent === true || (action?.localActor !== undefined && !hasEnded);
     },
     decide(name, args, caller) {
       const action = backend.getView(caller).get(name);
