@@ -61,10 +61,12 @@ export function createPeerTasks(parts: {
   readonly self: ProcessInfo;
   /** Never rejects. */
   invoke(task: PeerTask, signal: AbortSignal, dialogue: Dialogue): Promise<Outcome>;
-  /** Reads the ledger about a call. `approvalId`: it asked a person. */
-  findCall(callId: string): Promise<{ readonly hasBegun: boolean; readonly approvalId?: string }>;
+  /** What became of a call, by its id. `approvalId`: it asked a person. `end`: it has ended. */
+  findCall(
+    callId: string,
+  ): Promise<{ readonly hasBegun: boolean; readonly approvalId?: string; readonly end?: object }>;
   /** Whether a call that had begun can be made again: it only reads, or continues where it was. */
-  canRepeat(action: string): boolean;
+  canRepeat(action: string, hasEnded: boolean): boolean;
   /** Resolves when an approval has ended. */
   waitForApproval(id: string, signal: AbortSignal): Promise<unknown>;
   /** The outcome of an approved call, for its caller. */
@@ -146,7 +148,7 @@ export function createPeerTasks(parts: {
 
   /** Goes on with a task whose process died. A call that may have had its effect is not made again. */
   async function recover(task: PeerTask): Promise<void> {
-    const { hasBegun, approvalId } = await parts.findCall(task.callId);
+    const { hasBegun, approvalId, end } = await parts.findCall(task.callId);
     if (approvalId !== undefined) {
       const approval = { id: approvalId, inner: false };
       const waiting = await change(task, {
@@ -155,7 +157,7 @@ export function createPeerTasks(parts: {
         approval,
       });
       if (waiting !== undefined) follow(waiting);
-    } else if (hasBegun && !parts.canRepeat(task.action)) await change(task, INTERRUPTED);
+    } else if (hasBegun && !parts.canRepeat(task.action, end !== undefined)) await change(task, INTERRUPTED);
     else {
       const claimed = await claim(task);
       if (claimed !== undefined) run(claimed, () => execute(claimed));
