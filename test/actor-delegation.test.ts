@@ -164,7 +164,7 @@ test("the work is passed to another actor, whose answer is the answer", async ()
 
 test("a delegated turn that passes the work on is found again after the approval", async () => {
   const third = { name: "third", tools: ["*"], model: "third", surface: { kind: "flat" as const } };
-  const { qm, ran } = await openOffice(
+  const { qm, ran, clerk } = await openOffice(
     { go: [[askTeller("pay 7")], [respondWith("Settled.")]] },
     { "pay 7": [[respondWith("Not mine.", "passed", { pass_to: "third" })]] },
     [third, createActorModel({ "pay 7": [[["tool__pay", { at: 7 }]], [respondWith("Paid.")]] })],
@@ -175,6 +175,7 @@ test("a delegated turn that passes the work on is found again after the approval
   const last = await qm.resumeActor(first.resumeToken ?? "");
 
   expect(last).toMatchObject({ turnState: "complete", parts: [{ text: "Settled." }] });
+  expect(readLastResults(clerk.requests[1])).toEqual([expect.stringContaining("Paid.")]);
   expect(ran).toEqual(["pay 7"]);
   expect(await qm.ledger.read({ type: "turn.started" })).toHaveLength(3);
 });

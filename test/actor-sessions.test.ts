@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { Runtime } from "../src/index.ts";
 import { answerAll, openWorkplace } from "./fixtures/actor-workplace.ts";
 import { respondWith } from "./fixtures/scripted-actor.ts";
@@ -40,7 +40,7 @@ test("a session has one turn at a time for each actor", async () => {
 
   await expect(qm.callActor("clerk", "quick", { caller })).rejects.toMatchObject({
     code: "conflict",
-    hint: expect.stringContaining("Wait"),
+    hint: expect.stringContaining("Try again"),
   });
   await expect(qm.sessions.remove("s")).rejects.toMatchObject({ code: "conflict" });
   expect(await qm.sessions.get("s")).toMatchObject({
@@ -143,6 +143,28 @@ test("a cancelled turn withdraws its calls", async () => {
     '{"did":"look","at":0}',
   ]);
   expect(ran).toEqual(["look 0"]);
+});
+
+test("a turn that is cancelled while one call waits and another one runs withdraws the first", async () => {
+  const stop = new AbortController();
+  const { qm, ran } = await openWorkplace({ go: [[["tool__pay"], ["tool__stop"]]] });
+  qm.register({
+    name: "stop",
+    description: "Stops the turn when a person is asked.",
+    inputSchema: { type: "object" },
+    scope: "generalist",
+    effect: "read",
+    async handler() {
+      await vi.waitFor(async () => expect(await qm.approvals.list()).toHaveLength(1));
+      stop.abort();
+    },
+  });
+
+  const envelope = await qm.callActor("clerk", "go", { caller, signal: stop.signal });
+
+  expect(envelope).toMatchObject({ turnState: "cancelled" });
+  expect(await qm.approvals.list({ state: "pending" })).toEqual([]);
+  expect(ran).toEqual([]);
 });
 
 test("a running turn is cancelled by its session", async () => {

@@ -3,13 +3,13 @@ import { hasExpired, type TurnService } from "../approval/turn-service.ts";
 import type { StoredTurn } from "../approval/turn-store.ts";
 import { settlesWithin } from "../core/async.ts";
 import { type Caller, createLeftOpenError } from "../core/caller.ts";
+import { checkHops } from "../core/delegation.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { checkHops } from "../core/hops.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { ActorServices } from "./actor-services.ts";
 import type { ActorEnvelope, CallActorOptions } from "./envelope.ts";
-import { takeResults } from "./resume-turn.ts";
+import { takeResults, withdrawCalls } from "./open-calls.ts";
 import { runTurn, type TurnRun } from "./run-turn.ts";
 import type { StoredSession } from "./session-store.ts";
 import { closeOpenCalls, countUse, readProgress, startTurnProgress, toTitle } from "./turn-progress.ts";
@@ -63,21 +63,13 @@ export function createActorRuntime(services: ActorServices) {
     if (resumed.state !== "running") return;
     const { turn, memo, results } = resumed;
     const before = readProgress(memo);
-    if (how === "cancelled") for (const { approvalId } of before.open ?? []) await withdraw(approvalId, turn.caller);
+    if (how === "cancelled") await withdrawCalls(services, before);
     const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
     const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
     await sessions.finish(session.id, { turn: id, messages, at: runtime.now() });
     if (how === "interrupted")
       await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
     await turn.end(how === "interrupted" ? "failed" : "cancelled");
-  }
-
-  async function withdraw(approvalId: string | undefined, caller: Caller): Promise<void> {
-    if (approvalId === undefined) return;
-    // One that was answered or has expired needs no withdrawal.
-    await services.approvals.withdraw(approvalId, caller, "the turn was cancelled").catch((thrown: unknown) => {
-      if (!(thrown instanceof QmError)) services.onProblem(`approval ${approvalId}: ${getErrorMessage(thrown)}`);
-    });
   }
 
   async function startTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {
@@ -119,10 +111,15 @@ export function createActorRuntime(services: ActorServices) {
     }
   }
 
-  function findPassProblem(caller: Caller, to: string): string | undefined {
+  /** Passing is a call of the other actor, and refused where that call would not run at once. */
+  function findPassProblem(caller: Caller, to: string, message: string): string | undefined {
     if (to === caller.actor) return "an actor cannot pass the work to itself";
+    const action = `agent.peer__${to}`;
+    const decision = services.decide(action, { message }, caller);
     // A hidden actor and an unknown one answer alike.
-    if (!services.isVisible(`agent.peer__${to}`, caller)) return `there is no actor ${quoteName(to)} to pass to`;
+    if (decision === undefined) return `there is no actor ${quoteName(to)} to pass to`;
+    if (decision.kind === "deny") return decision.objection.reason;
+    if (decision.kind === "ask") return `${decision.objection.reason} Only a call of ${action} can wait for that.`;
     try {
       requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
       return undefined;
@@ -213,7 +210,7 @@ const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
 
 function createWaitingError({ id, calls }: StoredTurn): QmError {
   const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
-  const hint = "Answer the approvals and resume the turn. Or cancel it, or use another session.";
+  const hint = "A person must answer first. Then the turn can be resumed; it can also be cancelled.";
   return new QmError("conflict", `a turn of this session waits for approval of ${names}`, {
     hint,
     details: { turn: id },
@@ -221,6 +218,6 @@ function createWaitingError({ id, calls }: StoredTurn): QmError {
 }
 
 function createBusyError(turn: string): QmError {
-  const hint = "Wait for its end, or use another session.";
+  const hint = "Try again when it has ended.";
   return new QmError("conflict", "another turn of this session is running", { hint, details: { turn } });
 }

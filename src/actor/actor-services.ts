@@ -1,14 +1,15 @@
-import type { Approvals } from "../approval/approval.ts";
 import type { TurnService } from "../approval/turn-service.ts";
 import type { CallContext } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
+import type { JsonObject } from "../core/json.ts";
 import type { CallModel, Model } from "../core/model.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { CallFinder } from "../core/recover-call.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { CompiledActor } from "../policy/actors.ts";
+import type { PolicyDecision } from "../policy/decide.ts";
 import type { Surface } from "../surface/surface.ts";
 import type { SystemPrompt } from "../surface/system-prompt.ts";
 import type { SessionStore } from "./session-store.ts";
@@ -26,7 +27,8 @@ export interface ActorSurface {
 export interface ActorServices extends CallFinder {
   readonly turns: TurnService;
   readonly sessions: SessionStore;
-  readonly approvals: Pick<Approvals, "withdraw">;
+  /** Withdraws a question to a person, also one of a turn that was delegated. One that is settled stays as it is. */
+  withdraw(approvalId: string, reason: string): Promise<void>;
   readonly runtime: Runtime;
   readonly anchors: Pick<Anchors, "render" | "fill">;
   /** How often work may be handed on from one actor to another. */
@@ -45,8 +47,9 @@ export interface ActorServices extends CallFinder {
   /** Stores a tool result as a note and answers its handle. Undefined: the infospace is off, or has no room. */
   storeResult(text: string, caller: Caller, action: string): Promise<string | undefined>;
   /** Whether an action may be run again after a crash, because running it twice is like running it once. */
-  isRepeatable(action: string, caller: Caller): boolean;
-  isVisible(action: string, caller: Caller): boolean;
+  isRepeatable(action: string, caller: Caller, hasEnded: boolean): boolean;
+  /** The decision on a call, without making it. Undefined: the caller does not see the action. */
+  decide(action: string, args: JsonObject, caller: Caller): PolicyDecision | undefined;
   /** Stores and restores which actions the data of a delegated turn comes from. */
   holdSources(turnId: string): Promise<void>;
   resumeSources(turnId: string): Promise<void>;

@@ -9,10 +9,11 @@ import type { CompiledActor } from "../policy/actors.ts";
 import type { ActorServices, AroundTurn } from "./actor-services.ts";
 import { prepareHistory } from "./compact-history.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
+import { withdrawCalls } from "./open-calls.ts";
 import type { StoredSession } from "./session-store.ts";
-import { buildSystemPrompt } from "./system-prompt.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
 import { addUse, closeOpenCalls, countUse, type TurnProgress } from "./turn-progress.ts";
+import { buildSystemPrompt } from "./turn-prompt.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -40,11 +41,13 @@ interface RanTurn {
 export async function runTurn(
   services: ActorServices,
   run: TurnRun,
-  findPassProblem: (caller: Caller, to: string) => string | undefined,
+  findPassProblem: (caller: Caller, to: string, message: string) => string | undefined,
 ): Promise<RanTurn> {
   const { turn, actor, model, signal } = run;
   const { caller } = turn;
   const emit = createSafeEmitter(run.onEvent, services.onProblem);
+  // The actor that delegated the turn gets the tokens: its model, or another agent, sees the answer.
+  const fill = async (part: AnswerPart) => (run.around === undefined ? fillPart(services, caller, part) : part);
   let loop: ReturnType<typeof createTurnLoop> | undefined;
   let ended: LoopEnd | ReturnType<typeof toFailure>;
   try {
@@ -64,8 +67,8 @@ export async function runTurn(
         newId: services.runtime.newId,
         emit,
         openText: () => forwardText(services, caller, emit),
-        findPassProblem: (to) => findPassProblem(caller, to),
-        deliver: async (part) => emit({ type: "part", part: await fillPart(services, caller, part) }),
+        findPassProblem: (to) => findPassProblem(caller, to, run.progress.message),
+        deliver: async (part) => emit({ type: "part", part: await fill(part) }),
         holdSources: async () => run.around && services.holdSources(turn.id),
       },
       summary === undefined ? run.progress : addUse(run.progress, summary, getCost(summary)),
@@ -80,8 +83,8 @@ export async function runTurn(
     const { resumeToken, expiresAt: resumeExpiresAt, parts } = ended.suspended;
     return { envelope: { ...common, turnState: "suspended", parts, resumeToken, resumeExpiresAt } };
   }
-  // The actor that delegated the turn gets the tokens: its model sees the answer.
-  const parts = run.around === undefined ? await fillParts(services, caller, progress.parts) : progress.parts;
+  if (ended.state === "cancelled") await withdrawCalls(services, progress);
+  const parts = await Promise.all(progress.parts.map(fill));
   if (ended.state === "failed" && ended.isLeft) {
     await turn.release().catch(() => {});
     return { envelope: { ...common, turnState: "failed", parts, error: ended.error.toProblem() } };
@@ -171,10 +174,6 @@ function forwardText({ anchors }: ActorServices, caller: Caller, emit: (event: A
       return last;
     },
   };
-}
-
-async function fillParts(services: ActorServices, caller: Caller, parts: readonly AnswerPart[]) {
-  return Promise.all(parts.map((part) => fillPart(services, caller, part)));
 }
 
 /** A part for the host, with tokens replaced by their values. A part that cannot be filled stays as it is. */

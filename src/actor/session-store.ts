@@ -26,7 +26,7 @@ export interface StoredSession extends Omit<SessionSummary, "turnState"> {
   readonly result?: Json;
 }
 
-/** Who a session belongs to. Absent fields mean a caller without a tenant or a user. */
+/** The tenant and user of a session. Absent fields mean a caller without a tenant or a user. */
 export type SessionOwner = Pick<Caller, "tenant" | "user">;
 
 /** `seq`: counted from 1 in the session. */
@@ -36,7 +36,7 @@ export interface SessionMessage {
   readonly message: ModelMessage;
 }
 
-/** What a model gets of a session: the summary of the oldest turns, and the messages after it, perhaps shortened. */
+/** A session as a model gets it: the summary of the oldest turns, and the messages after it, perhaps shortened. */
 export interface SessionHistory {
   readonly summary?: string;
   readonly messages: readonly SessionMessage[];

@@ -2,6 +2,7 @@ import { createActorRuntime } from "../actor/actor-runtime.ts";
 import type { ActorServices } from "../actor/actor-services.ts";
 import { createDelegation } from "../actor/delegated-turn.ts";
 import { createSessionService } from "../actor/session-service.ts";
+import type { Approvals } from "../approval/approval.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Model } from "../core/model.ts";
@@ -16,14 +17,18 @@ import type { Store } from "../store/open-store.ts";
 import type { Surface, SurfaceBackend } from "../surface/surface.ts";
 import type { InfospaceService } from "./infospace-service.ts";
 import { createCallFinder } from "./method-system.ts";
+import { withdrawApproval } from "./withdraw-approval.ts";
 
 type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
 interface ActorSystemParts
-  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "onProblem">,
+  extends Pick<
+      ActorServices,
+      "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "decide" | "onProblem"
+    >,
     Pick<InvokePipeline, "meter"> {
-  readonly approvals: ActorServices["approvals"] & Parameters<typeof createCallFinder>[1];
-  readonly store: Pick<Store, "sessions" | "anchors">;
+  readonly approvals: Pick<Approvals, "withdraw" | "outcome">;
+  readonly store: Pick<Store, "sessions" | "anchors" | "approvals">;
   readonly ledger: Pick<Ledger, "read" | "flush">;
   readonly infospace: Pick<InfospaceService, "lineage" | "keeper">;
   readonly models: ReadonlyMap<string, Model>;
@@ -75,12 +80,12 @@ export function createActorSystem(parts: ActorSystemParts) {
       const kept = await infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
       return kept?.handle;
     },
-    isRepeatable(name, caller) {
+    isRepeatable(name, caller, hasEnded) {
       const action = backend.getView(caller).get(name);
-      // The turn of an actor continues where it was.
-      return action?.idempotent === true || action?.localActor !== undefined;
+      // The turn of an actor continues where it was. After its end, another one would begin.
+      return action?.idempotent === true || (action?.localActor !== undefined && !hasEnded);
     },
-    isVisible: (name, caller) => backend.getView(caller).get(name) !== undefined,
+    withdraw: (id, reason) => withdrawApproval(parts, id, reason),
     record: (caller, event) => ledger.flush(parts.record(caller, event)),
   };
   const actors = createActorRuntime(services);

@@ -1,6 +1,5 @@
 import { type Approvals, isFinished } from "../approval/approval.ts";
 import type { Caller } from "../core/caller.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { createFailedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
 import type { CallFinder } from "../core/recover-call.ts";
@@ -14,6 +13,7 @@ import type { MethodServices } from "../providers/skill/method/method-services.t
 import { createMethodWorker, type MethodCallRequest } from "../providers/skill/method/method-worker.ts";
 import type { Store } from "../store/open-store.ts";
 import { systemProcess } from "./system-runtime.ts";
+import { withdrawApproval } from "./withdraw-approval.ts";
 
 /** Runs of methods: their store, the worker that continues them, and what they read of the ledger and approvals. */
 export function createMethodSystem(parts: {
@@ -28,7 +28,7 @@ export function createMethodSystem(parts: {
   call(request: MethodCallRequest): Promise<Outcome>;
   readonly onProblem: (problem: string) => void;
 }) {
-  const { store, approvals, ledger, runtime, lineage, notes, onProblem } = parts;
+  const { store, approvals, ledger, runtime, lineage, notes } = parts;
   const record: MethodServices["record"] = (caller, event) => ledger.flush(parts.record(caller, event));
   const isAnswered = async (approvalId: string): Promise<boolean> => {
     const approval = await store.approvals.get(approvalId);
@@ -40,11 +40,8 @@ export function createMethodSystem(parts: {
     self: systemProcess,
     record,
     isAnswered,
-    async withdraw(approvalId, caller) {
-      // One that was answered or has expired meanwhile needs no withdrawal.
-      await approvals.withdraw(approvalId, caller, "the method was cancelled").catch((thrown: unknown) => {
-        if (!(thrown instanceof QmError)) onProblem(`approval ${approvalId}: ${getErrorMessage(thrown)}`);
-      });
+    async withdraw(approvalId) {
+      await withdrawApproval(parts, approvalId, "the method was cancelled");
       // No call gets its outcome any more: the same call of another run is a new one.
       await store.approvals.deliver(approvalId);
     },

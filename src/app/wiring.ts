@@ -137,6 +137,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     runTurn: (delegation) => actors.runDelegatedTurn(delegation),
     store,
     approvals,
+    anchors: { fill: (caller, args) => anchors.fill(caller, args) },
     findAction: (name) => catalog.snapshot().get(name),
     ledger,
     invoke: (call, signal) => backend.invoke(call, signal),
@@ -231,6 +232,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     meter: pipeline.meter,
     models: options.models,
     hopsLimit: options.limits.hops,
+    decide: (name, args, caller) => views.decide(policy, caller, name, args),
     buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     getActor(caller) {
       views.check(policy, caller);
@@ -239,6 +241,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     openSurface: (backend, caller, actor) =>
       openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
   });
+
   async function openSkills(): Promise<readonly Provider[]> {
     const { roots = [] } = options.skills ?? {};
     if (roots.length === 0) return [];

@@ -15,17 +15,21 @@ export type ReadPortion = (position: {
 }) => Promise<FilePortion>;
 
 /**
- * Prints all files, with --json to stderr. Before an approval, the person at the terminal asks for each further page, and
- * can only approve after the last one.
+ * Prints all files, with --json to stderr. `askForMore`: before an approval, the person asks for each further page, and can
+ * only approve after the last one. Throws `tool_denied` if they do not.
  */
-export async function showFilePages({ io, out }: Context, read: ReadPortion, isAsking: boolean): Promise<void> {
+export async function showFilePages(
+  { out }: Pick<Context, "out">,
+  read: ReadPortion,
+  askForMore: (question: string) => Promise<boolean> = async () => true,
+): Promise<void> {
   const line = out.isJson ? out.note : out.line;
   for (let after: string | undefined; ; ) {
     const { parts, next } = await read({ after, characters: PAGE_CHARACTERS });
     for (const part of parts) for (const text of formatPart(part, out)) line(text);
     if (next === undefined) return;
     after = next;
-    if (!isAsking || !isTerminal(io.stdin) || (await continueAtTerminal(io, "More follows."))) continue;
+    if (await askForMore("More follows. [Enter to go on, q to stop] ")) continue;
     throw new QmError("tool_denied", "nothing was approved: not all files were shown", {
       hint: "Press Enter for each page to read all of it.",
     });
@@ -37,6 +41,14 @@ function formatPart(part: FilePart, { bold, warn }: Pick<Context["out"], "bold" 
   const masked = part.masked.map(({ name }) => `contains the secret ${name}, which is masked`);
   return ["", bold(title), ...[...part.warnings, ...masked].map((text) => warn(`Careful: it ${text}`)), ...text];
 }
+
+/** Shows files before an approval at the command line. `yes`: the person has agreed already. */
+export const showFilesToApprover = (context: Context, read: ReadPortion, yes = false): Promise<void> =>
+  showFilePages(
+    context,
+    read,
+    async (question) => yes || !isTerminal(context.io.stdin) || continueAtTerminal(context.io, question),
+  );
 
 /** All files at once, for --json. */
 export async function readAllParts(read: ReadPortion): Promise<readonly FilePart[]> {

@@ -138,7 +138,7 @@ export function formatPart({ partType, text = "", data }: AnswerPart): string {
   return [text.trim(), data === undefined ? "" : safeJson(data, 2)].filter((each) => each !== "").join("\n");
 }
 
-/** What the person or the actor said with a message, in its text and with `respond`. Empty: only calls and results. */
+/** The text of a message, and what its `respond` says. Empty: it has only calls or results. */
 export function getSpokenText(message: ModelMessage): string {
   if (message.role === "tool") return "";
   const responses = message.role === "user" ? [] : message.toolCalls.flatMap(readResponseParts);

@@ -76,7 +76,7 @@ export function createMethodRuns(options: {
   /** Whether an approval no longer waits: its call ran, was denied or has expired. */
   isAnswered(approvalId: string): Promise<boolean>;
   /** Withdraws a question to a person, if it is still open. */
-  withdraw(approvalId: string, caller: Caller): Promise<void>;
+  withdraw(approvalId: string): Promise<void>;
   /** Resolves when the event survives the process. */
   record(caller: Caller, event: UnstampedEvent): Promise<void>;
 }) {
@@ -111,7 +111,7 @@ export function createMethodRuns(options: {
   }
 
   function hold(run: MethodRun, callId: string, isNew: boolean): HeldRun {
-    const { id, digest, caller, progress } = run;
+    const { id, digest, progress } = run;
     const controller = new AbortController();
     held.set(id, controller);
     renewal.add(id);
@@ -158,7 +158,7 @@ export function createMethodRuns(options: {
       async cancel() {
         if (await store.cancel(id, runtime.now()).finally(letGo)) await recordEnd(run, callId, last, undefined);
         const { approvalId } = last.pending ?? {};
-        if (approvalId !== undefined) await withdraw(approvalId, caller);
+        if (approvalId !== undefined) await withdraw(approvalId);
       },
     };
   }
@@ -239,7 +239,7 @@ export function createMethodRuns(options: {
       }
       await recordEnd(run, run.callId, run.progress, undefined);
       held.get(id)?.abort(new QmError("cancelled", "the run of this method was cancelled"));
-      if (run.approvalId !== undefined) await withdraw(run.approvalId, run.caller);
+      if (run.approvalId !== undefined) await withdraw(run.approvalId);
       return toMethodRunView(await getRun(id));
     },
     /** Waits until aborted runs are given up. */
