@@ -1,4 +1,4 @@
-import { EventEmitter } from "node:events";
+import { EventEmitter, setMaxListeners } from "node:events";
 import { raceAbort, repeatEvery, settlesWithin } from "../core/async.ts";
 import { type Caller, type Dialogue, SAY_LOGGER } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -6,7 +6,14 @@ import { clip, type JsonObject } from "../core/json.ts";
 import { Lease, LeaseRenewal } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
-import { hasTaskEnded, type PeerTask, type PeerTaskQuery, type PeerTaskStore, type TaskMessage } from "./peer-task.ts";
+import {
+  hasTaskEnded,
+  type PeerTask,
+  type PeerTaskPage,
+  type PeerTaskQuery,
+  type PeerTaskStore,
+  type TaskMessage,
+} from "./peer-task.ts";
 import { toTaskEnd } from "./task-end.ts";
 
 /** A message of a client, and the call that answers it. */
@@ -30,7 +37,7 @@ export interface PeerTasks {
   send(request: TaskRequest): Promise<PeerTask>;
   /** Throws `not_found`. */
   get(client: string, id: string): Promise<PeerTask>;
-  list(query: PeerTaskQuery): Promise<readonly PeerTask[]>;
+  list(query: PeerTaskQuery): Promise<PeerTaskPage>;
   count(query: Omit<PeerTaskQuery, "after" | "limit">): Promise<number>;
   /** Throws `not_found`, and `conflict` if it has ended. */
   cancel(client: string, id: string): Promise<PeerTask>;
@@ -45,6 +52,9 @@ const LEASE_MS = 20_000;
 const OPEN_LIMIT = 64;
 const SCAN_LIMIT = 10_000;
 const MESSAGE_LIMIT = 100;
+const HISTORY_CHARS = 4 * 1024 * 1024;
+/** Updates that wait for a slow client. Progress beyond is not told. */
+const QUEUE_LIMIT = 100;
 /** Another process may change a task. */
 const POLL_MS = 1_000;
 const CLOSE_MS = 2_000;
@@ -85,6 +95,8 @@ export function createPeerTasks(parts: {
   });
   const changes = new EventEmitter().setMaxListeners(0);
   const closing = new AbortController();
+  // Each task that waits for a person listens to it.
+  setMaxListeners(0, closing.signal);
   const work = new Set<Promise<void>>();
   const followed = new Set<string>();
 
@@ -186,6 +198,8 @@ export function createPeerTasks(parts: {
       throw new QmError("conflict", "the task has too many messages", { hint: "Start another task." });
     const question: TaskMessage = { id: runtime.newId(), role: "agent", parts: [{ text: task.status ?? "" }] };
     const messages = [...task.messages, question, message];
+    if (JSON.stringify(messages).length > HISTORY_CHARS)
+      throw new QmError("conflict", "the messages of the task are too long together", { hint: "Start another task." });
     const next = await claim(task, { messages, args, caller });
     if (next === undefined) throw new QmError("conflict", "the task was changed at the same time");
     run(next, () => execute(next));

@@ -46,7 +46,7 @@ export function createActorRuntime(services: ActorServices) {
     const session = await sessions.open(caller, facts, runtime.now());
     const open = await findOpenTurn(session);
     if (open === undefined) return session;
-    if (open.state === "suspended" && !hasExpired(open, runtime.now())) throw createWaitingError(open);
+    if (open.state === "suspended" && !hasExpired(open, runtime.now())) throw createWaitingError(open, caller);
     if (!turns.isLeft(open)) throw createBusyError(open.id);
     await closeTurn(session, open.id, "interrupted");
     return (await sessions.find(caller, session.session, session.actor))[0] ?? session;
@@ -208,10 +208,12 @@ const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
   onEvent,
 });
 
-function createWaitingError({ id, calls }: StoredTurn): QmError {
+/** What the turn calls may be hidden from an actor that delegated it. */
+function createWaitingError({ id, calls }: StoredTurn, { hops = 0 }: Caller): QmError {
   const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
+  const what = hops === 0 ? ` of ${names}` : "";
   const hint = "A person must answer first. Then the turn can be resumed; it can also be cancelled.";
-  return new QmError("conflict", `a turn of this session waits for approval of ${names}`, {
+  return new QmError("conflict", `a turn of this session waits for approval${what}`, {
     hint,
     details: { turn: id },
   });
