@@ -1,6 +1,5 @@
 /** The public API. Everything exported here is stable. */
 
-export type { DelegatedTurn, Delegation, RunDelegatedTurn } from "./actor/delegated-turn.ts";
 export type {
   ActorEnvelope,
   ActorEvent,

@@ -2,6 +2,7 @@ import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
 import type { Approvals } from "../approval/approval.ts";
+import type { View } from "../catalog/view.ts";
 import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
@@ -23,8 +24,10 @@ import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
 import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
+import { formatSignature } from "../surface/signature.ts";
+import { parseCaller } from "./caller-access.ts";
 import { createCallFinder } from "./method-system.ts";
-import type { PeerOptions } from "./options.ts";
+import type { CallerOptions, PeerOptions } from "./options.ts";
 import { systemProcess } from "./system-runtime.ts";
 import { withdrawApproval } from "./withdraw-approval.ts";
 
@@ -38,12 +41,22 @@ export interface PeerView {
   readonly reason?: string;
 }
 
-/** The agents that work can be delegated to. For operators. */
+/** An action that other agents may call. */
+export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
+  /** The arguments on one line: `(path: string, limit?: integer)`. */
+  readonly signature: string;
+}
+
+/** The agents that work can be delegated to, for operators, and what other agents may call, for an endpoint. */
 export interface Peers {
   /** Sorted by name. Contacts none. */
   list(): readonly PeerView[];
   /** Reads the card of a remote peer. Throws `not_found`, `invalid_config`, `server_failed` and `needs_login`. */
   card(name: string, signal?: AbortSignal): Promise<PeerCard>;
+  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
+  listExposed(caller?: CallerOptions): readonly ExposedAction[];
+  /** Tasks that other agents gave us. */
+  openTasks(): Promise<PeerTasks>;
 }
 
 const PEER_TIMEOUT_MS = 300_000;
@@ -59,6 +72,7 @@ export function createPeerSystem(parts: {
   readonly store: Pick<Store, "peerTasks" | "approvals">;
   readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
   findAction(name: string): Action | undefined;
+  getView(caller: Caller): View;
   invoke(call: ActionCall, signal: AbortSignal): Promise<Outcome>;
   readonly ledger: Pick<Ledger, "read" | "flush">;
   readonly runtime: Runtime;
@@ -111,6 +125,17 @@ export function createPeerSystem(parts: {
       const hint = `Peers are in peers of quartermaster.yaml${didYouMean(name, Object.keys(peers))}.`;
       throw new QmError("not_found", `no peer ${JSON.stringify(name)} is configured`, { hint });
     },
+    listExposed: (caller) =>
+      parts
+        .getView(parseCaller(caller))
+        .actions()
+        .filter(({ peerExposed }) => peerExposed)
+        .map((action) => {
+          const { name, description, tags, examples, localActor } = action;
+          const signature = formatSignature(action);
+          return { name, description, tags, examples, signature, ...omitUndefined({ localActor }) };
+        }),
+    openTasks,
   };
 
   async function openTasks(): Promise<PeerTasks> {
@@ -135,7 +160,7 @@ export function createPeerSystem(parts: {
     });
   }
 
-  return { provider: peerProvider({ peers: remotes, listActors }), views, openTasks };
+  return { provider: peerProvider({ peers: remotes, listActors }), views };
 }
 
 function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | "headers">): PeerEndpoint {

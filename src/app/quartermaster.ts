@@ -1,5 +1,3 @@
-import type { PeerTasks } from "../a2a/task-service.ts";
-import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
 import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
@@ -88,12 +86,6 @@ export interface UsableSkill
   extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
     Pick<Action, "world"> {}
 
-/** An action that other agents may call. */
-export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
-  /** The arguments on one line: `(path: string, limit?: integer)`. */
-  readonly signature: string;
-}
-
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
  * `unknown_actor` for an actor that is not configured, and `invalid_config` for one that lists an unknown action.
@@ -126,10 +118,6 @@ export interface Quartermaster {
   categories(caller?: CallerOptions): readonly string[];
   /** The actions with files that the caller may read now without approval, for MCP's skills. Sorted by name. */
   skills(caller?: CallerOptions): readonly UsableSkill[];
-  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
-  exposedActions(caller?: CallerOptions): readonly ExposedAction[];
-  /** Tasks that other agents gave us, for an endpoint that serves them. */
-  openPeerTasks(): Promise<PeerTasks>;
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   /**
@@ -140,8 +128,6 @@ export interface Quartermaster {
   /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
   resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   readonly sessions: Sessions;
-  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
-  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
@@ -284,22 +270,6 @@ function exposeParts(parts: Parts): Quartermaster {
           return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
         });
     },
-    exposedActions: (caller) =>
-      getView(caller)
-        .actions()
-        .filter(({ peerExposed }) => peerExposed)
-        .map((action) => {
-          const { name, description, tags, examples, localActor } = action;
-          return {
-            name,
-            description,
-            tags,
-            examples,
-            signature: formatSignature(action),
-            ...omitUndefined({ localActor }),
-          };
-        }),
-    openPeerTasks: parts.peers.openTasks,
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);
@@ -349,7 +319,6 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
     sessions: actors.sessions,
-    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),

@@ -138,6 +138,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     store,
     approvals,
     findAction: (name) => catalog.snapshot().get(name),
+    getView: (caller) => getView(caller),
     ledger,
     invoke: (call, signal) => backend.invoke(call, signal),
   });
