@@ -19,7 +19,7 @@ export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
     const state = outcome.status === "refused" ? "rejected" : isCancelled ? "cancelled" : "failed";
     return { state, status: cut(outcome.reason) };
   }
-  // What is hidden from models is hidden from peers.
+  // The view for peers, without hidden fields.
   const data = getModelData(outcome);
   const result = outcome.action.startsWith("agent.peer__") ? toActorParts(data) : [toPart(data)];
   if (JSON.stringify(result).length > RESULT_CHARS)

@@ -1,3 +1,4 @@
+import type { PeerTask } from "../a2a/peer-task.ts";
 import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
@@ -5,15 +6,16 @@ import type { Approvals } from "../approval/approval.ts";
 import type { View } from "../catalog/view.ts";
 import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { PEER_VIA } from "../core/delegation.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
-import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { getModelData, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { Anchors } from "../distribution/anchors.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -21,7 +23,12 @@ import type { PeerCard } from "../providers/peer/agent-card.ts";
 import type { PeerResult } from "../providers/peer/peer-answer.ts";
 import type { PeerEndpoint } from "../providers/peer/peer-fetch.ts";
 import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
-import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
+import {
+  type DelegatedMessage,
+  defineLocalPeer,
+  type LocalPeer,
+  peerProvider,
+} from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
 import { formatSignature } from "../surface/signature.ts";
@@ -71,6 +78,7 @@ export function createPeerSystem(parts: {
   readonly runTurn: RunDelegatedTurn;
   readonly store: Pick<Store, "peerTasks" | "approvals">;
   readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
+  readonly anchors: Pick<Anchors, "fill">;
   findAction(name: string): Action | undefined;
   getView(caller: Caller): View;
   invoke(call: ActionCall, signal: AbortSignal): Promise<Outcome>;
@@ -93,8 +101,8 @@ export function createPeerSystem(parts: {
   });
 
   /** Actors with a task of their own whose model is configured. */
-  const listActors = (): readonly LocalPeer[] =>
-    [...policy().actors.values()].flatMap(({ name, settings }) => {
+  const listActors = ({ actors } = policy()): readonly LocalPeer[] =>
+    [...actors.values()].flatMap(({ name, settings }) => {
       const { model, instructions, description, exposed = false } = settings;
       const isPeer = (model ?? instructions ?? description) !== undefined && models.has(model ?? "default");
       if (!isPeer || Object.hasOwn(peers, name)) return [];
@@ -140,13 +148,24 @@ export function createPeerSystem(parts: {
 
   async function openTasks(): Promise<PeerTasks> {
     const { createPeerTasks } = await import("../a2a/task-service.ts");
-    const { store, approvals, findAction, invoke } = parts;
+    const { store, approvals, anchors, findAction, invoke } = parts;
+
+    /** The answer of an actor with values in place of tokens, which mean nothing to another process. */
+    async function fillTokens({ action, caller }: PeerTask, outcome: Outcome): Promise<Outcome> {
+      if (outcome.status !== "done" || findAction(action)?.localActor === undefined) return outcome;
+      const { args: forModel } = await anchors.fill(caller, getModelData(outcome));
+      return { ...outcome, forModel };
+    }
+
     return createPeerTasks({
       ...parts,
       store: store.peerTasks,
       self: systemProcess,
-      invoke: ({ callId: id, action: name, args, caller }, signal, dialogue) =>
-        invoke({ id, name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal),
+      async invoke(task, signal, dialogue) {
+        const { callId: id, action: name, args, caller } = task;
+        const call = { id, name, args, caller, via: PEER_VIA, dialogue, keep: false };
+        return fillTokens(task, await invoke(call, signal));
+      },
       findCall: createCallFinder(parts.ledger, approvals).findCall,
       canRepeat(name) {
         const action = findAction(name);
@@ -155,12 +174,20 @@ export function createPeerSystem(parts: {
         return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
-      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      takeOutcome: async (task, id) => fillTokens(task, await approvals.outcome(id, { timeoutMs: 0 })),
       withdraw: (id) => withdrawApproval(parts, id, "the peer cancelled its task"),
     });
   }
 
-  return { provider: peerProvider({ peers: remotes, listActors }), views };
+  return {
+    provider: peerProvider({ peers: remotes, listActors: () => listActors() }),
+    /** The actions as they would be under a policy: with its own actors as peers. */
+    replaceActors(actions: readonly Action[], next: Policy): readonly Action[] {
+      const others = actions.filter(({ localActor }) => localActor === undefined);
+      return [...others, ...listActors(next).map(defineLocalPeer)];
+    },
+    views,
+  };
 }
 
 function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | "headers">): PeerEndpoint {

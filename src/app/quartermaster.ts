@@ -197,9 +197,11 @@ function exposeParts(parts: Parts): Quartermaster {
     return caller;
   }
 
-  function listActorProblems({ actors }: Policy): readonly string[] {
-    const all = [...actors.values()];
-    const problems = all.flatMap((actor) => findActorProblems(actor, all, catalog.snapshot()));
+  function listActorProblems(policy: Policy): readonly string[] {
+    const all = [...policy.actors.values()];
+    const { actions, pending } = catalog.snapshot();
+    const known = { actions: parts.peers.replaceActors(actions, policy), pending };
+    const problems = all.flatMap((actor) => findActorProblems(actor, all, known));
     return [...new Set(problems.map(({ details }) => details))];
   }
 

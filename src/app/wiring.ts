@@ -137,6 +137,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     runTurn: (delegation) => actors.runDelegatedTurn(delegation),
     store,
     approvals,
+    anchors: { fill: (caller, args) => anchors.fill(caller, args) },
     findAction: (name) => catalog.snapshot().get(name),
     getView: (caller) => getView(caller),
     ledger,
@@ -232,7 +233,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     meter: pipeline.meter,
     models: options.models,
     hopsLimit: options.limits.hops,
-    policy: () => policy,
+    decide: (name, args, caller) => views.decide(policy, caller, name, args),
     buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     getActor(caller) {
       views.check(policy, caller);

@@ -148,7 +148,7 @@ async function readBody(request: Request): Promise<unknown> {
   }
 }
 
-/** The transport of the SDK reads fields of whatever it gets. */
+/** The transport of the SDK reads fields without checking them. */
 function isWellFormed(body: unknown): body is Record<string, unknown> {
   if (!isRecord(body) || isLargerThan(body, BODY_SHAPE)) return false;
   const { message } = isRecord(body.params) ? body.params : {};

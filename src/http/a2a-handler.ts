@@ -12,8 +12,8 @@ import type { PeerTask } from "../a2a/peer-task.ts";
 import type { PeerTasks, TaskRequest } from "../a2a/task-service.ts";
 import type { Peers } from "../app/peer-system.ts";
 import type { Caller } from "../core/caller.ts";
+import { readHops, toPeerUser } from "../core/delegation.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { readHops } from "../core/hops.ts";
 import type { JsonObject } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import {
@@ -185,7 +185,7 @@ export function createA2aHandler(parts: {
 export const createPeerCaller = ({ name, actor }: A2aClient, context: string, hops = 1): Caller => ({
   actor,
   session: `a2a:${name}:${context}`,
-  user: { id: `peer:${name}` },
+  user: toPeerUser(name),
   hops,
 });
 

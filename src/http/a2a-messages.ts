@@ -78,7 +78,7 @@ function toPart(part: TaskPart): Part {
     : { content: { $case: "data", value: part.data }, mediaType: "application/json", ...rest };
 }
 
-/** What a client wants: the skill that it names, its text, and its other data. */
+/** A message of a client: the skill that it names, its text, and its other data. */
 export interface ReceivedMessage {
   readonly message: TaskMessage;
   readonly skill?: string;

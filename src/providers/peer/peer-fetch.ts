@@ -6,7 +6,7 @@ import { readUpTo } from "../../core/server-answer.ts";
 /** The bytes of one answer, or of one whole stream. */
 export const ANSWER_LIMIT = 4 * 1024 * 1024;
 
-/** Where a peer is, and how it knows us. Read for each call, so that a secret stored later counts. */
+/** The address of a peer and the headers for it. Read for each call, so that a secret stored later counts. */
 export interface PeerEndpoint {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;

@@ -95,7 +95,7 @@ function defineRemotePeer({ name, description, timeoutMs, remote }: ConfiguredPe
   });
 }
 
-function defineLocalPeer({ name, description, isExposed, delegate }: LocalPeer): Action {
+export function defineLocalPeer({ name, description, isExposed, delegate }: LocalPeer): Action {
   const action = defineAction(PEER, {
     entry: name,
     description: description ?? `Delegate a message to the actor ${name}.`,

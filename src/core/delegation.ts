@@ -5,6 +5,10 @@ import { isRecord } from "./json.ts";
 /** The surface of calls that other agents make. */
 export const PEER_VIA = "a2a";
 
+/** The user of calls that are made for another agent, also by the actors that it calls. */
+export const toPeerUser = (client: string) => ({ id: `peer:${client}` });
+export const isForPeer = ({ user }: Pick<Caller, "user">): boolean => user?.id.startsWith("peer:") === true;
+
 /** The number of hops in the metadata of an A2A message. */
 export const HOPS_KEY = "quartermaster.hops";
 
