@@ -31,7 +31,7 @@ import {
 } from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
-import { formatSignature } from "../surface/signature.ts";
+import { type ExposedAction, toExposedAction } from "./action-summaries.ts";
 import { parseCaller } from "./caller-access.ts";
 import { createCallFinder } from "./method-system.ts";
 import type { CallerOptions, PeerOptions } from "./options.ts";
@@ -46,12 +46,6 @@ export interface PeerView {
   readonly url?: string;
   readonly readiness: Readiness;
   readonly reason?: string;
-}
-
-/** An action that other agents may call. */
-export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
-  /** The arguments on one line: `(path: string, limit?: integer)`. */
-  readonly signature: string;
 }
 
 /** The agents that work can be delegated to, for operators, and what other agents may call, for an endpoint. */
@@ -138,11 +132,7 @@ export function createPeerSystem(parts: {
         .getView(parseCaller(caller))
         .actions()
         .filter(({ peerExposed }) => peerExposed)
-        .map((action) => {
-          const { name, description, tags, examples, localActor } = action;
-          const signature = formatSignature(action);
-          return { name, description, tags, examples, signature, ...omitUndefined({ localActor }) };
-        }),
+        .map(toExposedAction),
     openTasks,
   };
 

@@ -5,7 +5,6 @@ import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { ToolRegistry } from "../catalog/tool-registry.ts";
 import type { View } from "../catalog/view.ts";
-import { type Action, type ActionOrigin, getActionOrigin, summarizeAction } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
@@ -30,7 +29,6 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
-import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
 import type { SystemPrompt } from "../surface/system-prompt.ts";
 import {
@@ -46,6 +44,7 @@ import {
   toSearchAnswer,
   toSearchRequest,
 } from "../surface/universal/search-actions.ts";
+import { type InventoryItem, toInventoryItem, toUsableSkill, type UsableSkill } from "./action-summaries.ts";
 import { applyCallerDefaults, parseCaller, requireActor, watchDecisions } from "./caller-access.ts";
 import type { Embeddings } from "./discovery.ts";
 import {
@@ -69,22 +68,6 @@ import type { Peers } from "./peer-system.ts";
 import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
-
-/** One action as an operator sees it. */
-export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope">, ActionOrigin {
-  readonly summary: string;
-  /** The worlds it belongs to. Absent: it is a core action. */
-  readonly worlds?: readonly string[];
-  /** The arguments on one line: `(path: string, limit?: integer)`. */
-  readonly schema_hint: string;
-  /** `file:line` of a registered tool. */
-  readonly site?: string;
-}
-
-/** A skill as a caller may have it with all its files. A call of its action with `file` and `base64` returns one. */
-export interface UsableSkill
-  extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
-    Pick<Action, "world"> {}
 
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
@@ -249,28 +232,15 @@ function exposeParts(parts: Parts): Quartermaster {
     explain: (name, caller) => views.explain(parts.policy, requireCaller(caller), name),
     names: (caller) => Array.from(getView(caller).actions(), ({ name }) => name),
     inventory: () =>
-      catalog.snapshot().actions.map((action) => {
-        const { name, category, effect, tags, scope, site } = action;
-        const worlds = listWorlds(parts.policy.worlds, action);
-        const more = {
-          ...getActionOrigin(action),
-          ...(worlds.length > 0 && { worlds }),
-          schema_hint: formatSignature(action),
-          ...omitUndefined({ site }),
-        };
-        return { name, category, effect, tags, scope, summary: summarizeAction(action), ...more };
-      }),
+      catalog.snapshot().actions.map((action) => toInventoryItem(action, listWorlds(parts.policy.worlds, action))),
     categories: (caller) => getView(caller).categories(),
     skills(options) {
       const caller = parseCaller(options);
-      return backend
-        .getView(caller)
-        .actions()
-        .flatMap((action) => {
-          const { name, entry, description, files, world } = action;
-          const isUsable = files !== undefined && views.isRunnable(parts.policy, caller, action);
-          return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
-        });
+      const visible = backend.getView(caller).actions();
+      return visible.flatMap((action) => {
+        const skill = toUsableSkill(action);
+        return skill !== undefined && views.isRunnable(parts.policy, caller, action) ? [skill] : [];
+      });
     },
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
