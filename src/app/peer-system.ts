@@ -6,7 +6,7 @@ import type { Approvals } from "../approval/approval.ts";
 import type { View } from "../catalog/view.ts";
 import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { PEER_VIA } from "../core/delegation.ts";
+import { PEER_CATEGORY, PEER_VIA } from "../core/delegation.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
@@ -87,7 +87,7 @@ export function createPeerSystem(parts: {
       hopsLimit,
       readEndpoint: () => readEndpoint(name, where),
       onTask({ caller, callId }, task) {
-        const data = { callId, action: actionName("agent.peer", name), task, hops: (caller.hops ?? 0) + 1 };
+        const data = { callId, action: actionName(PEER_CATEGORY, name), task, hops: (caller.hops ?? 0) + 1 };
         return record(caller, { type: "delegation.started", data });
       },
     });
