@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Runtime } from "../src/index.ts";
 import { answerAll, openWorkplace } from "./fixtures/actor-workplace.ts";
@@ -124,6 +125,32 @@ test("a turn that is running when its process closes can be continued at once", 
   expect(await other.qm.sessions.get("s")).toMatchObject({ turn: { state: "interrupted" } });
   expect(await other.qm.sessions.resume("s")).toMatchObject({ turnState: "complete", parts: [{ text: "Done." }] });
   expect([one.ran, other.ran]).toEqual([["look 0"], []]);
+});
+
+test.each([
+  ["whose start cannot be recorded", "events", -1],
+  ["whose end cannot be stored", "session_messages", 0],
+] as const)("a turn %s does not keep the session", async (_, table, brokenAt) => {
+  const store = createStore();
+  const db = new DatabaseSync(store);
+  onTestFinished(() => db.close());
+  // The system may have a transaction open.
+  const rename = (from: string, to: string) =>
+    vi.waitFor(() => db.exec(`alter table ${from} rename to ${to}`), { timeout: 10_000, interval: 5 });
+  let isBroken = false;
+  const breakTable = async (at: number) => {
+    if (isBroken || at !== brokenAt) return;
+    isBroken = true;
+    await rename(table, "broken");
+  };
+  const options = { store, approvals: { worker: false } };
+  const { qm } = await openWorkplace({ hello: ["Hello."] }, options, (_request, at) => breakTable(at));
+  await breakTable(-1);
+  const first = await qm.callActor("clerk", "hello", { caller }).catch(() => ({ turnState: "failed" }));
+  await rename("broken", table);
+
+  expect(first).toMatchObject({ turnState: "failed" });
+  expect(await qm.callActor("clerk", "hello", { caller })).toMatchObject({ turnState: "complete" });
 });
 
 test("a cancelled turn withdraws its calls", async () => {

@@ -1,3 +1,4 @@
+import { PEER_CATEGORY } from "../core/delegation.ts";
 import { isRecord, type Json } from "../core/json.ts";
 import { getModelData, type Outcome } from "../core/outcome.ts";
 import type { TaskChange, TaskPart } from "./peer-task.ts";
@@ -23,10 +24,11 @@ export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
   }
   // The view for peers, without hidden fields.
   const data = getModelData(outcome);
-  const result = outcome.action.startsWith("agent.peer__") ? toActorParts(data) : [toPart(data)];
+  const isPeer = outcome.action.startsWith(`${PEER_CATEGORY}__`);
+  const result = isPeer ? toActorParts(data) : [toPart(data)];
   if (JSON.stringify(result).length > RESULT_CHARS)
     return { state: "failed", status: `It ran, but its result has more than ${RESULT_CHARS} characters.` };
-  if (isRecord(data) && data.state === "input_required" && outcome.action.startsWith("agent.peer__"))
+  if (isPeer && isRecord(data) && data.state === "input_required")
     return { state: "input_required", status: cut(String(data.text)) };
   return { state: "completed", result };
 }

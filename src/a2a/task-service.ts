@@ -58,7 +58,6 @@ const QUEUE_LIMIT = 100;
 /** Another process may change a task. */
 const POLL_MS = 1_000;
 const CLOSE_MS = 2_000;
-const QUEUE_LIMIT = 100;
 const PROGRESS_CHARS = 500;
 const INTERRUPTED = {
   state: "failed",

@@ -1,10 +1,11 @@
 import { setMaxListeners } from "node:events";
+import type { Turn } from "../approval/turn.ts";
 import { hasExpired, type TurnService } from "../approval/turn-service.ts";
 import type { StoredTurn } from "../approval/turn-store.ts";
 import { settlesWithin } from "../core/async.ts";
 import { type Caller, createLeftOpenError } from "../core/caller.ts";
-import { checkHops } from "../core/delegation.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { checkHops, handOn, PEER_CATEGORY } from "../core/delegation.ts";
+import { getErrorMessage, QmError, toQmError } from "../core/errors.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { ActorServices } from "./actor-services.ts";
@@ -62,14 +63,26 @@ export function createActorRuntime(services: ActorServices) {
     const resumed = await turns.resumeById(id, { isForced: true });
     if (resumed.state !== "running") return;
     const { turn, memo, results } = resumed;
-    const before = readProgress(memo);
-    if (how === "cancelled") await withdrawCalls(services, before);
-    const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
-    const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
-    await sessions.finish(session.id, { turn: id, messages, at: runtime.now() });
-    if (how === "interrupted")
-      await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
-    await turn.end(how === "interrupted" ? "failed" : "cancelled");
+    await releaseOnError(turn, async () => {
+      const before = readProgress(memo);
+      if (how === "cancelled") await withdrawCalls(services, before);
+      const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
+      const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
+      await sessions.finish(session.id, { turn: id, messages, at: runtime.now() });
+      if (how === "interrupted")
+        await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
+      await turn.end(how === "interrupted" ? "failed" : "cancelled");
+    });
+  }
+
+  /** A turn that this process holds and does not run would block its session. */
+  async function releaseOnError<T>(turn: Turn, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (thrown) {
+      await turn.release().catch(() => {});
+      throw thrown;
+    }
   }
 
   async function startTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {
@@ -77,14 +90,14 @@ export function createActorRuntime(services: ActorServices) {
     const session = await openSession(caller, message);
     const progress = startTurnProgress(message);
     const turn = await turns.begin(caller, progress as unknown as Json);
-    if (!(await sessions.claim(session.id, turn.id, session.openTurn, options.key))) {
-      await turn.end("cancelled");
-      throw createBusyError(turn.id);
-    }
-    const facts = omitUndefined({ hops: caller.hops, parent: options.around?.callId });
-    await services.record(turn.caller, {
-      type: "turn.started",
-      data: { turnId: turn.id, model: model.name, ...facts },
+    await releaseOnError(turn, async () => {
+      if (!(await sessions.claim(session.id, turn.id, session.openTurn, options.key))) {
+        await turn.end("cancelled");
+        throw createBusyError(turn.id);
+      }
+      const facts = omitUndefined({ hops: caller.hops, parent: options.around?.callId });
+      const data = { turnId: turn.id, model: model.name, ...facts };
+      await services.record(turn.caller, { type: "turn.started", data });
     });
     return carryOut({ ...options, session, turn, actor, model, progress });
   }
@@ -102,26 +115,24 @@ export function createActorRuntime(services: ActorServices) {
 
   /** Runs the same message as a turn of the actor that the work was passed to. */
   async function passTurn(run: TurnRun, envelope: ActorEnvelope, to: string): Promise<ActorEnvelope> {
-    const { turn: _, ...caller } = run.turn.caller;
     try {
-      return await startTurn({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 }, run.progress.message, run);
+      return await startTurn(handOn(run.turn.caller, to), run.progress.message, run);
     } catch (thrown) {
-      const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
-      return { ...envelope, turnState: "failed", error: error.toProblem() };
+      return { ...envelope, turnState: "failed", error: toQmError(thrown).toProblem() };
     }
   }
 
   /** Passing is a call of the other actor, and refused where that call would not run at once. */
   function findPassProblem(caller: Caller, to: string, message: string): string | undefined {
     if (to === caller.actor) return "an actor cannot pass the work to itself";
-    const action = `agent.peer__${to}`;
+    const action = `${PEER_CATEGORY}__${to}`;
     const decision = services.decide(action, { message }, caller);
     // A hidden actor and an unknown one answer alike.
     if (decision === undefined) return `there is no actor ${quoteName(to)} to pass to`;
     if (decision.kind === "deny") return decision.objection.reason;
     if (decision.kind === "ask") return `${decision.objection.reason} Only a call of ${action} can wait for that.`;
     try {
-      requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
+      requireActor(handOn(caller, to));
       return undefined;
     } catch (thrown) {
       return getErrorMessage(thrown);
@@ -144,7 +155,8 @@ export function createActorRuntime(services: ActorServices) {
       return { ...common, turnState: "suspended", parts, ...omitUndefined({ resumeExpiresAt: open.expiresAt }) };
     }
     const { turn, memo, results } = resumed;
-    const progress = await takeResults(services, readProgress(memo), turn.caller, results);
+    const take = () => takeResults(services, readProgress(memo), turn.caller, results);
+    const progress = await releaseOnError(turn, take);
     return carryOut({ ...options, session, turn, actor, model, progress });
   }
 

@@ -1,6 +1,6 @@
 import type { Turn } from "../approval/turn.ts";
 import { type Caller, isLeftOpen } from "../core/caller.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError, toQmError } from "../core/errors.ts";
 import { clip, type Json, omitUndefined } from "../core/json.ts";
 import type { Model, ModelAnswer } from "../core/model.ts";
 import { createAnchorStream } from "../distribution/anchors.ts";
@@ -126,7 +126,9 @@ async function keepTurn(
     await turn.end(turnState === "failed" || turnState === "cancelled" ? turnState : "complete");
     return undefined;
   } catch (thrown) {
-    return thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
+    // Without its holder, the next message of the session closes it, or it is resumed.
+    await turn.release().catch(() => {});
+    return toQmError(thrown);
   }
 }
 
@@ -137,10 +139,7 @@ function toFailure(thrown: unknown, { aborted, reason }: AbortSignal): Failure &
     return { state: "failed", error: new QmError("interrupted", getErrorMessage(reason), { hint }), isLeft: true };
   }
   if (aborted) return { state: "cancelled", error: new QmError("cancelled", "the turn was cancelled") };
-  return {
-    state: "failed",
-    error: thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown)),
-  };
+  return { state: "failed", error: toQmError(thrown) };
 }
 
 /** A listener that throws does not disturb the turn. */

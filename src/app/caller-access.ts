@@ -95,7 +95,7 @@ export interface Views {
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
   /** Whether an action is ready and a call of it without arguments would be allowed without approval. */
   isRunnable(policy: Policy, caller: Caller, action: Action): boolean;
-  /** The decision on a call with these arguments. Undefined: the caller cannot see the action. */
+  /** The decision on a call, without making it. Undefined: the caller does not see the action. */
   decide(policy: Policy, caller: Caller, name: string, args: JsonObject): PolicyDecision | undefined;
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */
@@ -207,7 +207,9 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     },
     decide(policy, caller, name, args) {
       const action = findView(policy, caller).get(name);
-      return action && decide(policy, { action, target: findTarget(catalog.snapshot(), action), caller, args });
+      const decision =
+        action && decide(policy, { action, target: findTarget(catalog.snapshot(), action), caller, args });
+      return decision?.kind === "deny" && decision.hidden ? undefined : decision;
     },
     explain(policy, caller, name) {
       const explained = explain(policy, catalog.snapshot(), name, caller);

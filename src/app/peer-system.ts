@@ -3,9 +3,10 @@ import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
 import type { Approvals } from "../approval/approval.ts";
+import type { View } from "../catalog/view.ts";
 import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { PEER_VIA } from "../core/delegation.ts";
+import { PEER_CATEGORY, PEER_VIA } from "../core/delegation.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
@@ -30,8 +31,10 @@ import {
 } from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
+import { type ExposedAction, toExposedAction } from "./action-summaries.ts";
+import { parseCaller } from "./caller-access.ts";
 import { createCallFinder } from "./method-system.ts";
-import type { PeerOptions } from "./options.ts";
+import type { CallerOptions, PeerOptions } from "./options.ts";
 import { systemProcess } from "./system-runtime.ts";
 import { withdrawApproval } from "./withdraw-approval.ts";
 
@@ -45,12 +48,16 @@ export interface PeerView {
   readonly reason?: string;
 }
 
-/** The agents that work can be delegated to. For operators. */
+/** The agents that work can be delegated to, for operators, and what other agents may call, for an endpoint. */
 export interface Peers {
   /** Sorted by name. Contacts none. */
   list(): readonly PeerView[];
   /** Reads the card of a remote peer. Throws `not_found`, `invalid_config`, `server_failed` and `needs_login`. */
   card(name: string, signal?: AbortSignal): Promise<PeerCard>;
+  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
+  listExposed(caller?: CallerOptions): readonly ExposedAction[];
+  /** Tasks that other agents gave us. */
+  openTasks(): Promise<PeerTasks>;
 }
 
 const PEER_TIMEOUT_MS = 300_000;
@@ -67,6 +74,7 @@ export function createPeerSystem(parts: {
   readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
   readonly anchors: Pick<Anchors, "fill">;
   findAction(name: string): Action | undefined;
+  getView(caller: Caller): View;
   invoke(call: ActionCall, signal: AbortSignal): Promise<Outcome>;
   readonly ledger: Pick<Ledger, "read" | "flush">;
   readonly runtime: Runtime;
@@ -79,7 +87,7 @@ export function createPeerSystem(parts: {
       hopsLimit,
       readEndpoint: () => readEndpoint(name, where),
       onTask({ caller, callId }, task) {
-        const data = { callId, action: actionName("agent.peer", name), task, hops: (caller.hops ?? 0) + 1 };
+        const data = { callId, action: actionName(PEER_CATEGORY, name), task, hops: (caller.hops ?? 0) + 1 };
         return record(caller, { type: "delegation.started", data });
       },
     });
@@ -122,6 +130,13 @@ export function createPeerSystem(parts: {
         { hint: "{qm peers list} shows the peers." },
       );
     },
+    listExposed: (caller) =>
+      parts
+        .getView(parseCaller(caller))
+        .actions()
+        .filter(({ peerExposed }) => peerExposed)
+        .map(toExposedAction),
+    openTasks,
   };
 
   async function openTasks(): Promise<PeerTasks> {
@@ -165,7 +180,6 @@ export function createPeerSystem(parts: {
       return [...others, ...listActors(next).map(defineLocalPeer)];
     },
     views,
-    openTasks,
   };
 }
 

@@ -11,7 +11,7 @@ import {
 } from "@a2a-js/sdk";
 import { ContentTypeNotSupportedError, RequestMalformedError } from "@a2a-js/sdk/errors";
 import type { PeerTask, PeerTaskState, TaskMessage, TaskPart } from "../a2a/peer-task.ts";
-import type { ExposedAction } from "../app/quartermaster.ts";
+import type { ExposedAction } from "../app/action-summaries.ts";
 import { isRecord, type JsonObject } from "../core/json.ts";
 
 const taskStates: Readonly<Record<PeerTaskState, TaskState>> = {
