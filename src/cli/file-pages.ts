@@ -16,16 +16,21 @@ export type ReadPortion = (position: {
 
 /**
  * Prints all files, with --json to stderr. Before an approval, the person at the terminal asks for each further page, and
- * can only approve after the last one.
+ * can only approve after the last one. `goOn`: asks for that, for a command that reads the terminal itself.
  */
-export async function showFilePages({ io, out }: Context, read: ReadPortion, isAsking: boolean): Promise<void> {
+export async function showFilePages(
+  { io, out }: Context,
+  read: ReadPortion,
+  isAsking: boolean,
+  goOn = (): Promise<boolean> => continueAtTerminal(io, "More follows."),
+): Promise<void> {
   const line = out.isJson ? out.note : out.line;
   for (let after: string | undefined; ; ) {
     const { parts, next } = await read({ after, characters: PAGE_CHARACTERS });
     for (const part of parts) for (const text of formatPart(part, out)) line(text);
     if (next === undefined) return;
     after = next;
-    if (!isAsking || !isTerminal(io.stdin) || (await continueAtTerminal(io, "More follows."))) continue;
+    if (!isAsking || !isTerminal(io.stdin) || (await goOn())) continue;
     throw new QmError("tool_denied", "nothing was approved: not all files were shown", {
       hint: "Press Enter for each page to read all of it.",
     });
