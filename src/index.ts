@@ -1,6 +1,5 @@
 /** The public API. Everything exported here is stable. */
 
-export type { DelegatedTurn, Delegation, RunDelegatedTurn } from "./actor/delegated-turn.ts";
 export type {
   ActorEnvelope,
   ActorEvent,
@@ -10,11 +9,12 @@ export type {
 } from "./actor/envelope.ts";
 export type { OpenTurnView, SessionChoice, Sessions, SessionView } from "./actor/session-service.ts";
 export type { MessagePage, SessionMessage, SessionOwner, SessionQuery, SessionSummary } from "./actor/session-store.ts";
+export type { InventoryItem } from "./app/action-summaries.ts";
 export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./app/options.ts";
 export type { PromptOptions } from "./app/prompts.ts";
-export { createQuartermaster, type InventoryItem, type Quartermaster } from "./app/quartermaster.ts";
+export { createQuartermaster, type Quartermaster } from "./app/quartermaster.ts";
 export {
   type Approval,
   type ApprovalAnswer,

@@ -68,7 +68,7 @@ describe("a message to a skill", () => {
     const data = (await client.sendMessage(callSkill("tool__record", {}))) as Task;
 
     expect(show(text)).toEqual({ state: "COMPLETED", said: undefined, result: ["Hello Bob"] });
-    expect(show(data)).toEqual({ state: "COMPLETED", said: undefined, result: [{ shown: 1 }] });
+    expect(show(data)).toEqual({ state: "COMPLETED", said: undefined, result: [{ shown: 1, price: 12.5 }] });
     expect(show(await client.getTask({ tenant: "", id: text.id }))).toEqual(show(text));
   });
 
@@ -248,6 +248,18 @@ describe("an exposed actor", () => {
     expect(show(task)).toMatchObject({ state: "FAILED", said: "It failed on this side: model_failed." });
     const [ended] = await quartermaster.ledger.read({ type: "call.ended" });
     expect(JSON.stringify(ended?.data)).toContain("10.1.2.3");
+  });
+
+  test("tells no value that other agents may not see, and fills in its tokens", async () => {
+    const { url } = await openClerk();
+    const client = await connect(url);
+
+    const { result } = show((await client.sendMessage(sayTo("quote"))) as Task);
+
+    expect(result.join()).toContain("shown");
+    expect(result.join()).toContain("12.5");
+    expect(result.join()).not.toContain("{{");
+    expect(result.join()).not.toContain("s3cret");
   });
 
   test("that the client's actor may not call is unknown to it", async () => {

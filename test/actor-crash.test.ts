@@ -68,6 +68,16 @@ describe("a turn whose process is killed", () => {
     expect(readEffects()).toEqual(["read", "send", "pay"]);
   }, 60_000);
 
+  test("keeps the result of a call while another one of the same answer runs", async () => {
+    const { visit, readEffects } = openFolder();
+    expect(await visit({ message: "both", kill: "stored" })).toBeUndefined();
+
+    const last = await visit({ message: "both", kill: "none" });
+
+    expect(last).toMatchObject({ envelope: { turnState: "complete" }, shown: { clerk: ['{"did":"send"}', "stored"] } });
+    expect(readEffects()).toEqual(["send"]);
+  }, 60_000);
+
   test("is reported to the model with the next message", async () => {
     const { visit, readEffects } = openFolder();
     expect(await visit({ message: "errand", kill: "send" })).toBeUndefined();

@@ -7,7 +7,7 @@ import { readLastResults } from "./fixtures/scripted-method.ts";
 
 const actors = ["clerk", "teller"].map((name) => ({
   name,
-  tools: name === "clerk" ? ["tool__ask", "tool__look", "agent.peer__*"] : ["*"],
+  tools: name === "clerk" ? ["tool__look", "agent.peer__*"] : ["*"],
   surface: { kind: "flat" as const },
   model: name,
 }));
@@ -20,24 +20,12 @@ async function openOffice(
   const [clerk, teller] = [createActorModel(clerkScript), createActorModel(tellerScript)];
   const models = { clerk, teller, ...(third && { third }) };
   const office = await openWorkplace({}, { models, policy: { actors: [...actors, ...(other ? [other] : [])] } });
-  const { qm } = office;
-  qm.register({
-    name: "ask",
-    description: "Asks another actor.",
-    inputSchema: z.object({ actor: z.string(), message: z.string() }),
-    scope: "generalist",
-    effect: "external",
-    async handler({ actor, message }, context) {
-      const ran = await qm.runDelegatedTurn({ actor, message, context });
-      return "waiting" in ran ? ran.waiting : { state: ran.envelope.turnState, parts: ran.envelope.parts };
-    },
-  });
   return { ...office, clerk, teller };
 }
 
-const askTeller = (message: string) => ["tool__ask", { actor: "teller", message }] as const;
+const askTeller = (message: string) => ["agent.peer__teller", { message }] as const;
 
-test("a handler runs a turn of another actor inside its call", async () => {
+test("an actor runs a turn of another one inside its call", async () => {
   const { qm, clerk } = await openOffice(
     { go: [[askTeller("look 3")], [respondWith("It said so.")]], again: [[askTeller("look 3")], "Twice."] },
     { "look 3": [[["tool__look", { at: 3 }]], [respondWith("Seen.")]] },
@@ -46,9 +34,9 @@ test("a handler runs a turn of another actor inside its call", async () => {
   const envelope = await qm.callActor("clerk", "go", { caller: { session: "s", tenant: "acme" } });
 
   expect(envelope).toMatchObject({ actor: "clerk", turnState: "complete", parts: [{ text: "It said so." }] });
-  expect(readLastResults(clerk.requests[1])).toEqual([expect.stringMatching(/complete.*Seen\./)]);
+  expect(readLastResults(clerk.requests[1])).toEqual([expect.stringMatching(/completed.*Seen\./)]);
   const events = await qm.ledger.read({ session: "s" });
-  const asked = events.find(({ type, action }) => type === "call.decided" && action === "tool__ask");
+  const asked = events.find(({ type, action }) => type === "call.decided" && action === "agent.peer__teller");
   const inner = events.filter(({ actor }) => actor === "teller");
   expect(inner.find(({ type }) => type === "turn.started")?.data).toMatchObject({ parent: asked?.callId, hops: 1 });
   expect(inner.find(({ type }) => type === "call.received")?.data).toMatchObject({ parent: asked?.callId });
@@ -79,7 +67,7 @@ test("a delegated turn that waits for a person makes the call wait, and continue
 
   expect(first).toMatchObject({
     turnState: "suspended",
-    parts: [{ partType: "approval-request", data: { action: "tool__ask", inner: "tool__pay" } }],
+    parts: [{ partType: "approval-request", data: { action: "agent.peer__teller", inner: "tool__pay" } }],
   });
   expect(await qm.resumeActor(first.resumeToken ?? "")).toMatchObject({ turnState: "suspended" });
   await answerAll(qm);
@@ -95,6 +83,31 @@ test("a delegated turn that waits for a person makes the call wait, and continue
   expect(readLastResults(clerk.requests[1])).toEqual([expect.stringContaining("Paid.")]);
   expect(ran).toEqual(["look 1", "pay 7", "pay 8"]);
   expect((await qm.ledger.read({ type: "turn.started" })).length).toBe(2);
+});
+
+test("a handler delegates with its context, and gets the answer of the same turn after the approval", async () => {
+  const { qm, ran } = await openOffice({}, { "pay 7": [[["tool__pay", { at: 7 }]], [respondWith("Paid.")]] }, [
+    { name: "third", tools: ["*"] },
+  ]);
+  qm.register({
+    name: "settle",
+    description: "Settles a bill.",
+    inputSchema: z.object({}),
+    scope: "generalist",
+    effect: "external",
+    async handler(_args, context) {
+      const outcome = await context.invoke("agent.peer__teller", { message: "pay 7" });
+      return outcome.status === "done" ? outcome.data : outcome;
+    },
+  });
+  const settle = () => qm.invoke("tool__settle", {}, { caller: { actor: "third", session: "s" } });
+
+  expect(await settle()).toMatchObject({ status: "waiting", approval: { inner: "tool__pay" } });
+  await answerAll(qm);
+
+  expect(await settle()).toMatchObject({ status: "done", data: { state: "completed", text: "Paid." } });
+  expect(ran).toEqual(["pay 7"]);
+  expect(await qm.ledger.read({ type: "turn.started" })).toHaveLength(1);
 });
 
 test("a delegated turn that is left alone with its approval is cancelled by the next one", async () => {
@@ -115,7 +128,7 @@ test("a delegated turn that is left alone with its approval is cancelled by the 
 test("actors that ask each other in a circle are refused", async () => {
   const { qm, teller } = await openOffice(
     { go: [[askTeller("go")], "Stopped."] },
-    { go: [[["tool__ask", { actor: "clerk", message: "go" }]], "Stopped."] },
+    { go: [[["agent.peer__clerk", { message: "go" }]], "Stopped."] },
   );
 
   expect(await qm.callActor("clerk", "go")).toMatchObject({ turnState: "complete", parts: [{ text: "Stopped." }] });
@@ -164,7 +177,7 @@ test("the work is passed to another actor, whose answer is the answer", async ()
 
 test("a delegated turn that passes the work on is found again after the approval", async () => {
   const third = { name: "third", tools: ["*"], model: "third", surface: { kind: "flat" as const } };
-  const { qm, ran } = await openOffice(
+  const { qm, ran, clerk } = await openOffice(
     { go: [[askTeller("pay 7")], [respondWith("Settled.")]] },
     { "pay 7": [[respondWith("Not mine.", "passed", { pass_to: "third" })]] },
     [third, createActorModel({ "pay 7": [[["tool__pay", { at: 7 }]], [respondWith("Paid.")]] })],
@@ -175,6 +188,7 @@ test("a delegated turn that passes the work on is found again after the approval
   const last = await qm.resumeActor(first.resumeToken ?? "");
 
   expect(last).toMatchObject({ turnState: "complete", parts: [{ text: "Settled." }] });
+  expect(readLastResults(clerk.requests[1])).toEqual([expect.stringContaining("Paid.")]);
   expect(ran).toEqual(["pay 7"]);
   expect(await qm.ledger.read({ type: "turn.started" })).toHaveLength(3);
 });

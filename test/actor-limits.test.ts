@@ -59,6 +59,7 @@ describe("the limit of steps", () => {
 
     // Three uncounted, one counted, three uncounted, one counted, and the last one without tools.
     expect(envelope).toMatchObject({ turnState: "complete", steps: 9 });
+    expect(again.model.requests.map(({ toolChoice }) => toolChoice)).toEqual([...Array(8).fill(undefined), "none"]);
   });
 
   test("counts an answer with one call that was right", async () => {

@@ -67,6 +67,15 @@ describe("respond", () => {
     expect(await qm.callActor("clerk", "go")).toMatchObject({ turnState: "clarifying", parts: said("One.", "Two.") });
   });
 
+  test("goes on if one of several calls of it is wrong", async () => {
+    const { qm, model } = await openWorkplace({
+      go: [[["respond", { parts: [] }], respondWith("Half.")], [respondWith("Whole.")]],
+    });
+
+    expect(await qm.callActor("clerk", "go")).toMatchObject({ turnState: "complete", parts: said("Whole.") });
+    expect(readLastResults(model.requests[1])[1]).toContain("not delivered");
+  });
+
   test("delivers parts while the turn goes on", async () => {
     const { qm } = await openWorkplace({
       go: [

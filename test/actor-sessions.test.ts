@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { DatabaseSync } from "@photostructure/sqlite";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { Runtime } from "../src/index.ts";
 import { answerAll, openWorkplace } from "./fixtures/actor-workplace.ts";
 import { respondWith } from "./fixtures/scripted-actor.ts";
@@ -40,7 +41,7 @@ test("a session has one turn at a time for each actor", async () => {
 
   await expect(qm.callActor("clerk", "quick", { caller })).rejects.toMatchObject({
     code: "conflict",
-    hint: expect.stringContaining("Wait"),
+    hint: expect.stringContaining("Try again"),
   });
   await expect(qm.sessions.remove("s")).rejects.toMatchObject({ code: "conflict" });
   expect(await qm.sessions.get("s")).toMatchObject({
@@ -126,6 +127,32 @@ test("a turn that is running when its process closes can be continued at once", 
   expect([one.ran, other.ran]).toEqual([["look 0"], []]);
 });
 
+test.each([
+  ["whose start cannot be recorded", "events", -1],
+  ["whose end cannot be stored", "session_messages", 0],
+] as const)("a turn %s does not keep the session", async (_, table, brokenAt) => {
+  const store = createStore();
+  const db = new DatabaseSync(store);
+  onTestFinished(() => db.close());
+  // The system may have a transaction open.
+  const rename = (from: string, to: string) =>
+    vi.waitFor(() => db.exec(`alter table ${from} rename to ${to}`), { timeout: 10_000, interval: 5 });
+  let isBroken = false;
+  const breakTable = async (at: number) => {
+    if (isBroken || at !== brokenAt) return;
+    isBroken = true;
+    await rename(table, "broken");
+  };
+  const options = { store, approvals: { worker: false } };
+  const { qm } = await openWorkplace({ hello: ["Hello."] }, options, (_request, at) => breakTable(at));
+  await breakTable(-1);
+  const first = await qm.callActor("clerk", "hello", { caller }).catch(() => ({ turnState: "failed" }));
+  await rename("broken", table);
+
+  expect(first).toMatchObject({ turnState: "failed" });
+  expect(await qm.callActor("clerk", "hello", { caller })).toMatchObject({ turnState: "complete" });
+});
+
 test("a cancelled turn withdraws its calls", async () => {
   const { qm, ran } = await openWorkplace({ go: [[["tool__pay"], ["tool__look"]]], more: ["More."] });
   const { resumeToken = "" } = await qm.callActor("clerk", "go", { caller });
@@ -143,6 +170,28 @@ test("a cancelled turn withdraws its calls", async () => {
     '{"did":"look","at":0}',
   ]);
   expect(ran).toEqual(["look 0"]);
+});
+
+test("a turn that is cancelled while one call waits and another one runs withdraws the first", async () => {
+  const stop = new AbortController();
+  const { qm, ran } = await openWorkplace({ go: [[["tool__pay"], ["tool__stop"]]] });
+  qm.register({
+    name: "stop",
+    description: "Stops the turn when a person is asked.",
+    inputSchema: { type: "object" },
+    scope: "generalist",
+    effect: "read",
+    async handler() {
+      await vi.waitFor(async () => expect(await qm.approvals.list()).toHaveLength(1));
+      stop.abort();
+    },
+  });
+
+  const envelope = await qm.callActor("clerk", "go", { caller, signal: stop.signal });
+
+  expect(envelope).toMatchObject({ turnState: "cancelled" });
+  expect(await qm.approvals.list({ state: "pending" })).toEqual([]);
+  expect(ran).toEqual([]);
 });
 
 test("a running turn is cancelled by its session", async () => {

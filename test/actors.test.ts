@@ -58,7 +58,7 @@ const uses: Readonly<Record<string, Use>> = {
   "approvals.withdraw": (qm, caller) => ignoreMissing(qm.approvals.withdraw("id", caller)),
   "approvals.outcome": (qm, caller) => ignoreMissing(qm.approvals.outcome("id", { caller })),
   "approvals.look": (qm, caller) => ignoreMissing(qm.approvals.look("id", { caller })),
-  exposedActions: (qm, caller) => qm.exposedActions(caller),
+  "peers.listExposed": (qm, caller) => qm.peers.listExposed(caller),
   callActor: (qm, caller) => ignoreNoModel(qm.callActor(caller.actor, "hello", { caller })),
   "notes.list": (qm, caller) => qm.notes.list({}, caller),
   "notes.get": (qm, caller) => ignoreMissing(qm.notes.get("note__1", caller)),
@@ -100,16 +100,14 @@ const withoutCaller = new Set([
     "policyVersion",
     "embeddings",
     "openSkillTrust",
-    "openPeerTasks",
-    "peers",
     "resumeActor",
-    "runDelegatedTurn",
     "sessions",
     "catalog",
     "ledger",
   ],
   ...["approvals.list", "approvals.get", "approvals.answer", "approvals.run", "approvals.onChange"],
   ...["approvals.reveal", "approvals.readFiles", "turns.get", "turns.list", "notes.expire", "methods"],
+  ...["peers.list", "peers.card", "peers.openTasks"],
   ...["router.handle", "router.subscribe", "router.useRules", "router.cancel", "router.underWay", "router.dispatch"],
   "router.close",
 ]);
@@ -134,7 +132,7 @@ describe.each(Object.entries(uses))("%s", (_, use) => {
 
 test("every method of the library is in one of the two lists", async () => {
   const qm = await createQm();
-  const groups = ["approvals", "turns", "router", "anchors"] as const;
+  const groups = ["approvals", "turns", "router", "anchors", "peers"] as const;
   const names = [
     ...Object.keys(qm).filter((name) => name !== "notes" && !groups.some((group) => group === name)),
     ...groups.flatMap((group) => Object.keys(qm[group]).map((name) => `${group}.${name}`)),

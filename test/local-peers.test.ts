@@ -114,3 +114,14 @@ test("work that was handed on too often is not handed on again", async () => {
   expect(await ask(4)).toMatchObject({ status: "refused", error: { code: "denied" } });
   expect(await ask(5)).toMatchObject({ status: "refused", error: { code: "denied" } });
 });
+
+test("actors of a new policy are peers at once, and former ones are gone", async () => {
+  const { qm } = await openOffice({}, {});
+  const lister = { name: "lister", tools: ["agent.peer__auditor"] };
+  const auditor = { name: "auditor", tools: [], model: "teller" };
+
+  qm.usePolicy({ actors: [lister, auditor] });
+
+  expect(qm.names({ actor: "lister" })).toEqual(["agent.peer__auditor"]);
+  expect(() => qm.usePolicy({ actors: [lister] })).toThrow('lists "agent.peer__auditor", which does not exist');
+});

@@ -200,6 +200,7 @@ describe("an action of another world", () => {
     expect(qm.explain("tool__repair").because).toEqual({
       layer: "world",
       rule: "it belongs to the world garage; actor default is in none",
+      world: "garage",
     });
 
     qm.usePolicy({ ...policy, world: "garage" });

@@ -43,7 +43,7 @@ export interface PeerTask {
   readonly callId: string;
   /** Oldest first. */
   readonly messages: readonly TaskMessage[];
-  /** What is said about the state: a question, a reason. */
+  /** Explains the state: a question, a reason. */
   readonly status?: string;
   readonly result: readonly TaskPart[];
   /** The approval that an `auth_required` task waits for. `inner`: of a call inside its own. */

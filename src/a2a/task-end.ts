@@ -1,3 +1,4 @@
+import { PEER_CATEGORY } from "../core/delegation.ts";
 import { isRecord, type Json } from "../core/json.ts";
 import { getModelData, type Outcome } from "../core/outcome.ts";
 import type { TaskChange, TaskPart } from "./peer-task.ts";
@@ -24,12 +25,13 @@ export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
     const { code } = outcome.error;
     return { state, status: OWN_FAULTS.includes(code) ? `It failed on this side: ${code}.` : cut(outcome.reason) };
   }
-  // What is hidden from models is hidden from peers.
+  // The view for peers, without hidden fields.
   const data = getModelData(outcome);
-  const result = outcome.action.startsWith("agent.peer__") ? toActorParts(data) : [toPart(data)];
+  const isPeer = outcome.action.startsWith(`${PEER_CATEGORY}__`);
+  const result = isPeer ? toActorParts(data) : [toPart(data)];
   if (JSON.stringify(result).length > RESULT_CHARS)
     return { state: "failed", status: `It ran, but its result has more than ${RESULT_CHARS} characters.` };
-  if (isRecord(data) && data.state === "input_required" && outcome.action.startsWith("agent.peer__"))
+  if (isPeer && isRecord(data) && data.state === "input_required")
     return { state: "input_required", status: cut(String(data.text)) };
   return { state: "completed", result };
 }

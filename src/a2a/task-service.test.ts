@@ -50,7 +50,7 @@ async function openWithLeftTask(
   const store = await openSqliteStore(path, { now: () => new Date() });
   await store.peerTasks.add({ ...task, holder: gone, at: new Date(), ...(await prepare(quartermaster)) }, 10);
   await store.close();
-  const tasks = await quartermaster.openPeerTasks();
+  const tasks = await quartermaster.peers.openTasks();
   onTestFinished(() => tasks.close());
   tasks.start();
   const waitFor = (state: string) =>

@@ -1,7 +1,6 @@
 import { EventEmitter, setMaxListeners } from "node:events";
 import { raceAbort, repeatEvery, settlesWithin } from "../core/async.ts";
-import type { Caller, Dialogue } from "../core/caller.ts";
-import { SAY_LOGGER } from "../core/caller.ts";
+import { type Caller, type Dialogue, SAY_LOGGER } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { clip, type JsonObject } from "../core/json.ts";
 import { Lease, LeaseRenewal } from "../core/lease.ts";
@@ -80,7 +79,7 @@ export function createPeerTasks(parts: {
   /** Resolves when an approval has ended. */
   waitForApproval(id: string, signal: AbortSignal): Promise<unknown>;
   /** The outcome of an approved call, for its caller. */
-  takeOutcome(id: string): Promise<Outcome>;
+  takeOutcome(task: PeerTask, approvalId: string): Promise<Outcome>;
   /** Withdraws a question to a person, if it is still open. */
   withdraw(approvalId: string): Promise<void>;
   readonly onProblem: (problem: string) => void;
@@ -112,7 +111,7 @@ export function createPeerTasks(parts: {
     throw new QmError("not_found", "there is no such task", { hint: "It may belong to another client." });
   }
 
-  /** Does something with a task in the background. Its errors are reported. */
+  /** Works on a task in the background. Errors are reported. */
   function run(task: PeerTask, what: () => Promise<void>): void {
     const done = what()
       .catch((thrown: unknown) => {
@@ -130,8 +129,9 @@ export function createPeerTasks(parts: {
     try {
       const dialogue = createProgressDialogue(task, (progress) => changes.emit(task.id, { task, progress }));
       const outcome = await (obtain?.() ?? parts.invoke(task, controller.signal, dialogue));
-      const isStopped = closing.signal.aborted && outcome.status === "failed" && outcome.error.code === "cancelled";
-      const stored = await change(task, isStopped ? INTERRUPTED : toTaskEnd(outcome));
+      // The next process recovers a task whose call was stopped by closing this one.
+      if (closing.signal.aborted && outcome.status === "failed" && outcome.error.code === "cancelled") return;
+      const stored = await change(task, toTaskEnd(outcome));
       if (stored !== undefined) follow(stored);
     } finally {
       running.delete(task.id);
@@ -149,7 +149,7 @@ export function createPeerTasks(parts: {
       const claimed = await claim(task);
       if (claimed === undefined) return;
       // The outer call gets the result of its inner call by being repeated.
-      await execute(claimed, approval.inner ? undefined : () => parts.takeOutcome(approval.id));
+      await execute(claimed, approval.inner ? undefined : () => parts.takeOutcome(claimed, approval.id));
     });
   }
 
@@ -240,7 +240,9 @@ export function createPeerTasks(parts: {
       const queue: TaskUpdate[] = [];
       let wake = (): void => {};
       const listener = (update: TaskUpdate): void => {
-        if (update.progress === undefined || queue.length < QUEUE_LIMIT) queue.push(update);
+        // A client that reads slowly misses progress, never a change.
+        if (update.progress !== undefined && queue.length >= QUEUE_LIMIT) return;
+        queue.push(update);
         wake();
       };
       changes.on(id, listener);

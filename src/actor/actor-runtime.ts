@@ -1,16 +1,17 @@
 import { setMaxListeners } from "node:events";
+import type { Turn } from "../approval/turn.ts";
 import { hasExpired, type TurnService } from "../approval/turn-service.ts";
 import type { StoredTurn } from "../approval/turn-store.ts";
 import { settlesWithin } from "../core/async.ts";
 import { type Caller, createLeftOpenError } from "../core/caller.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
-import { checkHops } from "../core/hops.ts";
+import { checkHops, handOn, PEER_CATEGORY } from "../core/delegation.ts";
+import { getErrorMessage, QmError, toQmError } from "../core/errors.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { ActorServices } from "./actor-services.ts";
 import type { ActorEnvelope, CallActorOptions } from "./envelope.ts";
-import { takeResults } from "./resume-turn.ts";
-import { runTurn, type TurnRun, withdrawCalls } from "./run-turn.ts";
+import { takeResults, withdrawCalls } from "./open-calls.ts";
+import { runTurn, type TurnRun } from "./run-turn.ts";
 import type { StoredSession } from "./session-store.ts";
 import { closeOpenCalls, countUse, readProgress, startTurnProgress, toTitle } from "./turn-progress.ts";
 
@@ -41,9 +42,9 @@ export function createActorRuntime(services: ActorServices) {
   }
 
   /** Answers the session once no turn has it. Closes a turn whose process is gone. Throws `conflict`. */
-  async function openSession(caller: Caller): Promise<StoredSession> {
-    const name = { id: runtime.newId(), session: caller.session, actor: caller.actor };
-    const session = await sessions.open(caller, name, runtime.now());
+  async function openSession(caller: Caller, message: string): Promise<StoredSession> {
+    const facts = { id: runtime.newId(), session: caller.session, actor: caller.actor, title: toTitle(message) };
+    const session = await sessions.open(caller, facts, runtime.now());
     const open = await findOpenTurn(session);
     if (open === undefined) return session;
     if (open.state === "suspended" && !hasExpired(open, runtime.now())) throw createWaitingError(open, caller);
@@ -62,29 +63,41 @@ export function createActorRuntime(services: ActorServices) {
     const resumed = await turns.resumeById(id, { isForced: true });
     if (resumed.state !== "running") return;
     const { turn, memo, results } = resumed;
-    const before = readProgress(memo);
-    if (how === "cancelled") await withdrawCalls(services, before);
-    const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
-    const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
-    await sessions.finish(session.id, { turn: id, messages, title: toTitle(progress), at: runtime.now() });
-    if (how === "interrupted")
-      await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
-    await turn.end(how === "interrupted" ? "failed" : "cancelled");
+    await releaseOnError(turn, async () => {
+      const before = readProgress(memo);
+      if (how === "cancelled") await withdrawCalls(services, before);
+      const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
+      const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
+      await sessions.finish(session.id, { turn: id, messages, at: runtime.now() });
+      if (how === "interrupted")
+        await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
+      await turn.end(how === "interrupted" ? "failed" : "cancelled");
+    });
+  }
+
+  /** A turn that this process holds and does not run would block its session. */
+  async function releaseOnError<T>(turn: Turn, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (thrown) {
+      await turn.release().catch(() => {});
+      throw thrown;
+    }
   }
 
   async function startTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {
     const { actor, model } = requireActor(caller);
-    const session = await openSession(caller);
+    const session = await openSession(caller, message);
     const progress = startTurnProgress(message);
     const turn = await turns.begin(caller, progress as unknown as Json);
-    if (!(await sessions.claim(session.id, turn.id, session.openTurn, options.key))) {
-      await turn.end("cancelled");
-      throw createBusyError(turn.id);
-    }
-    const facts = omitUndefined({ hops: caller.hops, parent: options.around?.callId });
-    await services.record(turn.caller, {
-      type: "turn.started",
-      data: { turnId: turn.id, model: model.name, ...facts },
+    await releaseOnError(turn, async () => {
+      if (!(await sessions.claim(session.id, turn.id, session.openTurn, options.key))) {
+        await turn.end("cancelled");
+        throw createBusyError(turn.id);
+      }
+      const facts = omitUndefined({ hops: caller.hops, parent: options.around?.callId });
+      const data = { turnId: turn.id, model: model.name, ...facts };
+      await services.record(turn.caller, { type: "turn.started", data });
     });
     return carryOut({ ...options, session, turn, actor, model, progress });
   }
@@ -102,26 +115,24 @@ export function createActorRuntime(services: ActorServices) {
 
   /** Runs the same message as a turn of the actor that the work was passed to. */
   async function passTurn(run: TurnRun, envelope: ActorEnvelope, to: string): Promise<ActorEnvelope> {
-    const { turn: _, ...caller } = run.turn.caller;
     try {
-      return await startTurn({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 }, run.progress.message, run);
+      return await startTurn(handOn(run.turn.caller, to), run.progress.message, run);
     } catch (thrown) {
-      const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
-      return { ...envelope, turnState: "failed", error: error.toProblem() };
+      return { ...envelope, turnState: "failed", error: toQmError(thrown).toProblem() };
     }
   }
 
   /** Passing is a call of the other actor, and refused where that call would not run at once. */
   function findPassProblem(caller: Caller, to: string, message: string): string | undefined {
     if (to === caller.actor) return "an actor cannot pass the work to itself";
-    const action = `agent.peer__${to}`;
+    const action = `${PEER_CATEGORY}__${to}`;
     const decision = services.decide(action, { message }, caller);
     // A hidden actor and an unknown one answer alike.
     if (decision === undefined) return `there is no actor ${quoteName(to)} to pass to`;
     if (decision.kind === "deny") return decision.objection.reason;
     if (decision.kind === "ask") return `${decision.objection.reason} Only a call of ${action} can wait for that.`;
     try {
-      requireActor({ ...caller, actor: to, hops: (caller.hops ?? 0) + 1 });
+      requireActor(handOn(caller, to));
       return undefined;
     } catch (thrown) {
       return getErrorMessage(thrown);
@@ -144,7 +155,8 @@ export function createActorRuntime(services: ActorServices) {
       return { ...common, turnState: "suspended", parts, ...omitUndefined({ resumeExpiresAt: open.expiresAt }) };
     }
     const { turn, memo, results } = resumed;
-    const progress = await takeResults(services, readProgress(memo), turn.caller, results);
+    const take = () => takeResults(services, readProgress(memo), turn.caller, results);
+    const progress = await releaseOnError(turn, take);
     return carryOut({ ...options, session, turn, actor, model, progress });
   }
 
@@ -155,7 +167,7 @@ export function createActorRuntime(services: ActorServices) {
     closeTurn,
     async callActor(caller: Caller, message: string, options: CallActorOptions): Promise<ActorEnvelope> {
       if (typeof message !== "string" || message.trim() === "" || message.length > MESSAGE_LIMIT)
-        throw new QmError("invalid_config", `the message must be text of at most ${MESSAGE_LIMIT} characters`);
+        throw new QmError("invalid_config", `the message must be text of 1 to ${MESSAGE_LIMIT} characters`);
       return startTurn(caller, message, toRunOptions(options));
     },
     async resumeActor(token: string, options: CallActorOptions): Promise<ActorEnvelope> {
@@ -177,7 +189,9 @@ export function createActorRuntime(services: ActorServices) {
     async resumeSession(session: StoredSession, options: CallActorOptions): Promise<ActorEnvelope> {
       const open = await findOpenTurn(session);
       if (open === undefined)
-        throw new QmError("conflict", "no turn of this session is open", { hint: "Send a message." });
+        throw new QmError("conflict", `no turn of the session ${quoteName(session.session)} is open`, {
+          hint: "Send a message, or choose another session. {qm sessions list} shows which ones have an open turn.",
+        });
       return continueTurn(session, open, () => turns.resumeById(open.id), toRunOptions(options));
     },
     /** Cancels the open turn of a session. Calls that wait for a person are withdrawn. False: there was none. */
@@ -210,7 +224,7 @@ const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
 function createWaitingError({ id, calls }: StoredTurn, { hops = 0 }: Caller): QmError {
   const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
   const what = hops === 0 ? ` of ${names}` : "";
-  const hint = "Answer the approvals and resume the turn. Or cancel it, or use another session.";
+  const hint = "A person must answer first. Then the turn can be resumed; it can also be cancelled.";
   return new QmError("conflict", `a turn of this session waits for approval${what}`, {
     hint,
     details: { turn: id },
@@ -218,6 +232,6 @@ function createWaitingError({ id, calls }: StoredTurn, { hops = 0 }: Caller): Qm
 }
 
 function createBusyError(turn: string): QmError {
-  const hint = "Wait for its end, or use another session.";
+  const hint = "Try again when it has ended.";
   return new QmError("conflict", "another turn of this session is running", { hint, details: { turn } });
 }

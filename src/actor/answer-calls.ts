@@ -1,4 +1,4 @@
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { QmError, toQmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { formatProblemJson, type Outcome, type WaitingOutcome } from "../core/outcome.ts";
 import type { SurfaceAnswer } from "../surface/surface.ts";
@@ -92,8 +92,7 @@ function readCall(parts: TurnLoopParts, call: OpenCall): ReadResponseCall {
     if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint: "Answer yourself." });
     return { call, response };
   } catch (thrown) {
-    const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
-    return { call, error: formatProblemJson(error.toProblem()) };
+    return { call, error: formatProblemJson(toQmError(thrown).toProblem()) };
   }
 }
 

@@ -1,5 +1,6 @@
 import { type CallContext, fingerprint } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { handOn } from "../core/delegation.ts";
 import { isRecord } from "../core/json.ts";
 import { createWaitingOutcome, type Outcome, VALUE_LIMIT, type WaitingOutcome } from "../core/outcome.ts";
 import type { ActorRuntime, RunOptions } from "./actor-runtime.ts";
@@ -36,7 +37,7 @@ export function createDelegation(services: ActorServices, actors: ActorRuntime):
     }
     const { result } = session;
     if (isRecord(result) && typeof result.passedTo === "string")
-      return openTurn({ ...caller, actor: result.passedTo, hops: (caller.hops ?? 0) + 1 }, message, options);
+      return openTurn(handOn(caller, result.passedTo), message, options);
     if (result !== undefined) return result as unknown as ActorEnvelope;
     const open = await actors.findOpenTurn(session);
     if (open === undefined) return actors.startTurn(caller, message, options);
@@ -56,7 +57,7 @@ export function createDelegation(services: ActorServices, actors: ActorRuntime):
 
   return async ({ actor, message, context, onEvent }) => {
     const { turn = "", ...outer } = context.caller;
-    const caller = { ...outer, actor, hops: (outer.hops ?? 0) + 1 };
+    const caller = handOn(outer, actor);
     const key = `${turn} ${fingerprint([outer, actor, message])}`;
     await services.shareTokens({ from: context.caller, to: caller }, message);
     const envelope = await openTurn(caller, message, { signal: context.signal, onEvent, key, around: context });

@@ -1,6 +1,6 @@
 import type { Turn } from "../approval/turn.ts";
 import { type Caller, isLeftOpen } from "../core/caller.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError, toQmError } from "../core/errors.ts";
 import { clip, type Json, omitUndefined } from "../core/json.ts";
 import type { Model, ModelAnswer } from "../core/model.ts";
 import { createAnchorStream } from "../distribution/anchors.ts";
@@ -9,10 +9,11 @@ import type { CompiledActor } from "../policy/actors.ts";
 import type { ActorServices, AroundTurn } from "./actor-services.ts";
 import { prepareHistory } from "./compact-history.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
+import { withdrawCalls } from "./open-calls.ts";
 import type { StoredSession } from "./session-store.ts";
-import { buildSystemPrompt } from "./system-prompt.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
-import { addUse, closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
+import { addUse, closeOpenCalls, countUse, type TurnProgress } from "./turn-progress.ts";
+import { buildSystemPrompt } from "./turn-prompt.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -120,12 +121,14 @@ async function keepTurn(
     await turn.save(closed as unknown as Json);
     const result =
       key === undefined ? undefined : ((passedTo === undefined ? envelope : { passedTo }) as unknown as Json);
-    const end = { turn: turn.id, messages: closed.messages, title: toTitle(progress), at: runtime.now() };
+    const end = { turn: turn.id, messages: closed.messages, at: runtime.now() };
     await sessions.finish(session.id, { ...end, ...omitUndefined({ result }) });
     await turn.end(turnState === "failed" || turnState === "cancelled" ? turnState : "complete");
     return undefined;
   } catch (thrown) {
-    return thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
+    // Without its holder, the next message of the session closes it, or it is resumed.
+    await turn.release().catch(() => {});
+    return toQmError(thrown);
   }
 }
 
@@ -136,10 +139,7 @@ function toFailure(thrown: unknown, { aborted, reason }: AbortSignal): Failure &
     return { state: "failed", error: new QmError("interrupted", getErrorMessage(reason), { hint }), isLeft: true };
   }
   if (aborted) return { state: "cancelled", error: new QmError("cancelled", "the turn was cancelled") };
-  return {
-    state: "failed",
-    error: thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown)),
-  };
+  return { state: "failed", error: toQmError(thrown) };
 }
 
 /** A listener that throws does not disturb the turn. */
@@ -173,12 +173,6 @@ function forwardText({ anchors }: ActorServices, caller: Caller, emit: (event: A
       return last;
     },
   };
-}
-
-/** Nobody waits for the calls of a cancelled turn: approving one later must not run it. */
-export async function withdrawCalls(services: ActorServices, { open = [] }: TurnProgress): Promise<void> {
-  for (const { approvalId, text } of open)
-    if (approvalId !== undefined && text === undefined) await services.withdraw(approvalId, "the turn was cancelled");
 }
 
 /** A part for the host, with tokens replaced by their values. A part that cannot be filled stays as it is. */

@@ -15,7 +15,7 @@ import type {
 } from "./session-store.ts";
 import { readProgress } from "./turn-progress.ts";
 
-/** Whose session it is, and of which actor. Absent: of no tenant and user; of the actor that it began with. */
+/** The owner and the actor of a session. Absent: no tenant and no user; the actor that the session began with. */
 export interface SessionChoice {
   readonly caller?: SessionOwner;
   readonly actor?: string;

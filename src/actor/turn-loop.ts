@@ -124,18 +124,15 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
   function retryEmpty(finish: ModelAnswer["finish"]): undefined {
     if (finish === "content-filter")
       throw new QmError("model_refused", "the model's provider blocked the answer", { hint: "Say it in other words." });
-    const isExcused = excuse();
-    if (!isExcused) throw new QmError("model_failed", "the model gave an empty answer", { hint: "Try again." });
+    if (!excuse()) throw new QmError("model_failed", "the model gave an empty answer", { hint: "Try again." });
     return undefined;
   }
 
   /** Whether an answer that has only mistakes of form costs no step. */
   function excuse(): boolean {
-    const isExcused = progress.uncounted < UNCOUNTED_LIMIT;
-    change(
-      isExcused ? { steps: progress.steps - 1, uncounted: progress.uncounted + 1 } : { uncounted: progress.uncounted },
-    );
-    return isExcused;
+    if (progress.uncounted >= UNCOUNTED_LIMIT) return false;
+    change({ steps: progress.steps - 1, uncounted: progress.uncounted + 1 });
+    return true;
   }
 
   /** The last request: the model must answer without tools, with what it has. */

@@ -13,8 +13,6 @@ import { describeModelCall } from "../invoke/call-record.ts";
 import type { InvokePipeline } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { CompiledActor } from "../policy/actors.ts";
-import { decide } from "../policy/decide.ts";
-import type { Policy } from "../policy/policy.ts";
 import type { Store } from "../store/open-store.ts";
 import type { Surface, SurfaceBackend } from "../surface/surface.ts";
 import type { InfospaceService } from "./infospace-service.ts";
@@ -24,7 +22,10 @@ import { withdrawApproval } from "./withdraw-approval.ts";
 type ModelRecord = Parameters<typeof createCallModel>[0]["record"];
 
 interface ActorSystemParts
-  extends Pick<ActorServices, "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "onProblem">,
+  extends Pick<
+      ActorServices,
+      "turns" | "anchors" | "runtime" | "hopsLimit" | "buildPrompt" | "getActor" | "decide" | "onProblem"
+    >,
     Pick<InvokePipeline, "meter"> {
   readonly approvals: Pick<Approvals, "withdraw" | "outcome">;
   readonly store: Pick<Store, "sessions" | "anchors" | "approvals">;
@@ -32,7 +33,6 @@ interface ActorSystemParts
   readonly infospace: Pick<InfospaceService, "lineage" | "keeper">;
   readonly models: ReadonlyMap<string, Model>;
   readonly backend: SurfaceBackend;
-  policy(): Policy;
   openSurface(backend: SurfaceBackend, caller: Caller, actor: CompiledActor): Promise<Surface>;
   record(caller: Caller, event: UnstampedEvent): number;
 }
@@ -88,11 +88,6 @@ export function createActorSystem(parts: ActorSystemParts) {
       const action = backend.getView(caller).get(name);
       // The turn of an actor continues where it was. After its end, another one would begin.
       return action?.idempotent === true || (action?.localActor !== undefined && !hasEnded);
-    },
-    decide(name, args, caller) {
-      const action = backend.getView(caller).get(name);
-      const decision = action && decide(parts.policy(), { action, caller, args });
-      return decision?.kind === "deny" && decision.hidden ? undefined : decision;
     },
     withdraw: (id, reason) => withdrawApproval(parts, id, reason),
     record: (caller, event) => ledger.flush(parts.record(caller, event)),

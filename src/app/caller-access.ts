@@ -6,12 +6,12 @@ import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { SYSTEM_SESSION } from "../core/events.ts";
-import { canonicalJson } from "../core/json.ts";
+import { canonicalJson, type JsonObject } from "../core/json.ts";
 import { LruMap } from "../core/lru-map.ts";
 import { findNearest } from "../core/nearest.ts";
 import type { ResourceAccess } from "../infospace/infospace.ts";
 import { type ActorProblem, type CompiledActor, findActorProblems, isOwner } from "../policy/actors.ts";
-import { decide, evaluateAccess } from "../policy/decide.ts";
+import { decide, evaluateAccess, type PolicyDecision } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";
 import type { Policy } from "../policy/policy.ts";
 import { type CallerOptions, callerSchema, checkOptions } from "./options.ts";
@@ -95,6 +95,8 @@ export interface Views {
   get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
   /** Whether an action is ready and a call of it without arguments would be allowed without approval. */
   isRunnable(policy: Policy, caller: Caller, action: Action): boolean;
+  /** The decision on a call, without making it. Undefined: the caller does not see the action. */
+  decide(policy: Policy, caller: Caller, name: string, args: JsonObject): PolicyDecision | undefined;
   explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** The policy's decision on a resource, before it is used by its handle. */
   access(policy: Policy, caller: Caller, resource: Action): ResourceAccess;
@@ -202,6 +204,12 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     isRunnable(policy, caller, action) {
       const question = { action, target: findTarget(catalog.snapshot(), action), caller, args: {} };
       return (action.readiness?.() ?? "ready") === "ready" && decide(policy, question).kind === "allow";
+    },
+    decide(policy, caller, name, args) {
+      const action = findView(policy, caller).get(name);
+      const decision =
+        action && decide(policy, { action, target: findTarget(catalog.snapshot(), action), caller, args });
+      return decision?.kind === "deny" && decision.hidden ? undefined : decision;
     },
     explain(policy, caller, name) {
       const explained = explain(policy, catalog.snapshot(), name, caller);

@@ -27,3 +27,11 @@ test.each(["app/quartermaster.ts", "workspace/workspace.ts"])(
     expect(listLoaded(file)).toContain("invoke/invoke.ts");
   },
 );
+
+test("no start loads the SDK for A2A", () => {
+  const loading = [...listLoaded("cli/main.ts"), ...listLoaded("index.ts")].filter((file) =>
+    /^import (?!type )[^;]* from "@a2a-js/m.test(readFileSync(join(src, file), "utf8")),
+  );
+
+  expect(loading).toEqual([]);
+});

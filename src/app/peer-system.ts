@@ -1,18 +1,21 @@
+import type { PeerTask } from "../a2a/peer-task.ts";
 import type { PeerTasks } from "../a2a/task-service.ts";
 import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "../actor/envelope.ts";
 import type { Approvals } from "../approval/approval.ts";
+import type { View } from "../catalog/view.ts";
 import { type Action, type CallContext, hasSideEffects, type Readiness } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { PEER_CATEGORY, PEER_VIA } from "../core/delegation.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
-import { PEER_VIA } from "../core/hops.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { getModelData, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { Anchors } from "../distribution/anchors.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -20,11 +23,18 @@ import type { PeerCard } from "../providers/peer/agent-card.ts";
 import type { PeerResult } from "../providers/peer/peer-answer.ts";
 import type { PeerEndpoint } from "../providers/peer/peer-fetch.ts";
 import { parsePeerUrl } from "../providers/peer/peer-fetch.ts";
-import { type DelegatedMessage, type LocalPeer, peerProvider } from "../providers/peer/peer-provider.ts";
+import {
+  type DelegatedMessage,
+  defineLocalPeer,
+  type LocalPeer,
+  peerProvider,
+} from "../providers/peer/peer-provider.ts";
 import { createRemotePeer } from "../providers/peer/remote-peer.ts";
 import type { Store } from "../store/open-store.ts";
+import { type ExposedAction, toExposedAction } from "./action-summaries.ts";
+import { parseCaller } from "./caller-access.ts";
 import { createCallFinder } from "./method-system.ts";
-import type { PeerOptions } from "./options.ts";
+import type { CallerOptions, PeerOptions } from "./options.ts";
 import { systemProcess } from "./system-runtime.ts";
 import { withdrawApproval } from "./withdraw-approval.ts";
 
@@ -38,12 +48,16 @@ export interface PeerView {
   readonly reason?: string;
 }
 
-/** The agents that work can be delegated to. For operators. */
+/** The agents that work can be delegated to, for operators, and what other agents may call, for an endpoint. */
 export interface Peers {
   /** Sorted by name. Contacts none. */
   list(): readonly PeerView[];
   /** Reads the card of a remote peer. Throws `not_found`, `invalid_config`, `server_failed` and `needs_login`. */
   card(name: string, signal?: AbortSignal): Promise<PeerCard>;
+  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
+  listExposed(caller?: CallerOptions): readonly ExposedAction[];
+  /** Tasks that other agents gave us. */
+  openTasks(): Promise<PeerTasks>;
 }
 
 const PEER_TIMEOUT_MS = 300_000;
@@ -58,7 +72,9 @@ export function createPeerSystem(parts: {
   readonly runTurn: RunDelegatedTurn;
   readonly store: Pick<Store, "peerTasks" | "approvals">;
   readonly approvals: Pick<Approvals, "look" | "outcome" | "withdraw">;
+  readonly anchors: Pick<Anchors, "fill">;
   findAction(name: string): Action | undefined;
+  getView(caller: Caller): View;
   invoke(call: ActionCall, signal: AbortSignal): Promise<Outcome>;
   readonly ledger: Pick<Ledger, "read" | "flush">;
   readonly runtime: Runtime;
@@ -71,7 +87,7 @@ export function createPeerSystem(parts: {
       hopsLimit,
       readEndpoint: () => readEndpoint(name, where),
       onTask({ caller, callId }, task) {
-        const data = { callId, action: actionName("agent.peer", name), task, hops: (caller.hops ?? 0) + 1 };
+        const data = { callId, action: actionName(PEER_CATEGORY, name), task, hops: (caller.hops ?? 0) + 1 };
         return record(caller, { type: "delegation.started", data });
       },
     });
@@ -79,8 +95,8 @@ export function createPeerSystem(parts: {
   });
 
   /** Actors with a task of their own whose model is configured. */
-  const listActors = (): readonly LocalPeer[] =>
-    [...policy().actors.values()].flatMap(({ name, settings }) => {
+  const listActors = ({ actors } = policy()): readonly LocalPeer[] =>
+    [...actors.values()].flatMap(({ name, settings }) => {
       const { model, instructions, description, exposed = false } = settings;
       const isPeer = (model ?? instructions ?? description) !== undefined && models.has(model ?? "default");
       if (!isPeer || Object.hasOwn(peers, name)) return [];
@@ -108,20 +124,41 @@ export function createPeerSystem(parts: {
     async card(name, signal) {
       const found = remotes.find((peer) => peer.name === name);
       if (found !== undefined) return found.remote.readCard(signal);
-      const hint = `Peers are in peers of quartermaster.yaml${didYouMean(name, Object.keys(peers))}.`;
-      throw new QmError("not_found", `no peer ${JSON.stringify(name)} is configured`, { hint });
+      throw new QmError(
+        "not_found",
+        `no peer ${JSON.stringify(name)} is configured${didYouMean(name, Object.keys(peers))}`,
+        { hint: "{qm peers list} shows the peers." },
+      );
     },
+    listExposed: (caller) =>
+      parts
+        .getView(parseCaller(caller))
+        .actions()
+        .filter(({ peerExposed }) => peerExposed)
+        .map(toExposedAction),
+    openTasks,
   };
 
   async function openTasks(): Promise<PeerTasks> {
     const { createPeerTasks } = await import("../a2a/task-service.ts");
-    const { store, approvals, findAction, invoke } = parts;
+    const { store, approvals, anchors, findAction, invoke } = parts;
+
+    /** The answer of an actor with values in place of tokens, which mean nothing to another process. */
+    async function fillTokens({ action, caller }: PeerTask, outcome: Outcome): Promise<Outcome> {
+      if (outcome.status !== "done" || findAction(action)?.localActor === undefined) return outcome;
+      const { args: forModel } = await anchors.fill(caller, getModelData(outcome));
+      return { ...outcome, forModel };
+    }
+
     return createPeerTasks({
       ...parts,
       store: store.peerTasks,
       self: systemProcess,
-      invoke: ({ callId: id, action: name, args, caller }, signal, dialogue) =>
-        invoke({ id, name, args, caller, via: PEER_VIA, dialogue, keep: false }, signal),
+      async invoke(task, signal, dialogue) {
+        const { callId: id, action: name, args, caller } = task;
+        const call = { id, name, args, caller, via: PEER_VIA, dialogue, keep: false };
+        return fillTokens(task, await invoke(call, signal));
+      },
       findCall: createCallFinder(parts.ledger, approvals).findCall,
       canRepeat(name, hasEnded) {
         const action = findAction(name);
@@ -130,12 +167,20 @@ export function createPeerSystem(parts: {
         return (action.localActor !== undefined && !hasEnded) || action.idempotent || !hasSideEffects(action.effect);
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
-      takeOutcome: (id) => approvals.outcome(id, { timeoutMs: 0 }),
+      takeOutcome: async (task, id) => fillTokens(task, await approvals.outcome(id, { timeoutMs: 0 })),
       withdraw: (id) => withdrawApproval(parts, id, "the peer cancelled its task"),
     });
   }
 
-  return { provider: peerProvider({ peers: remotes, listActors }), views, openTasks };
+  return {
+    provider: peerProvider({ peers: remotes, listActors: () => listActors() }),
+    /** The actions as they would be under a policy: with its own actors as peers. */
+    replaceActors(actions: readonly Action[], next: Policy): readonly Action[] {
+      const others = actions.filter(({ localActor }) => localActor === undefined);
+      return [...others, ...listActors(next).map(defineLocalPeer)];
+    },
+    views,
+  };
 }
 
 function readEndpoint(name: string, { url, headers }: Pick<PeerOptions, "url" | "headers">): PeerEndpoint {

@@ -1,5 +1,3 @@
-import type { PeerTasks } from "../a2a/task-service.ts";
-import type { RunDelegatedTurn } from "../actor/delegated-turn.ts";
 import type { ActorEnvelope, CallActorOptions } from "../actor/envelope.ts";
 import type { Sessions } from "../actor/session-service.ts";
 import type { Approvals } from "../approval/approval.ts";
@@ -7,7 +5,6 @@ import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { ToolRegistry } from "../catalog/tool-registry.ts";
 import type { View } from "../catalog/view.ts";
-import { type Action, type ActionOrigin, getActionOrigin, summarizeAction } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
@@ -32,7 +29,6 @@ import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
 import { toPendingNames } from "../surface/pending-note.ts";
-import { formatSignature } from "../surface/signature.ts";
 import type { Surface } from "../surface/surface.ts";
 import type { SystemPrompt } from "../surface/system-prompt.ts";
 import {
@@ -48,6 +44,7 @@ import {
   toSearchAnswer,
   toSearchRequest,
 } from "../surface/universal/search-actions.ts";
+import { type InventoryItem, toInventoryItem, toUsableSkill, type UsableSkill } from "./action-summaries.ts";
 import { applyCallerDefaults, parseCaller, requireActor, watchDecisions } from "./caller-access.ts";
 import type { Embeddings } from "./discovery.ts";
 import {
@@ -71,28 +68,6 @@ import type { Peers } from "./peer-system.ts";
 import type { PromptOptions } from "./prompts.ts";
 import { systemProcess, systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
-
-/** One action as an operator sees it. */
-export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope">, ActionOrigin {
-  readonly summary: string;
-  /** The worlds it belongs to. Absent: it is a core action. */
-  readonly worlds?: readonly string[];
-  /** The arguments on one line: `(path: string, limit?: integer)`. */
-  readonly schema_hint: string;
-  /** `file:line` of a registered tool. */
-  readonly site?: string;
-}
-
-/** A skill as a caller may have it with all its files. A call of its action with `file` and `base64` returns one. */
-export interface UsableSkill
-  extends Required<Pick<Action, "name" | "entry" | "description" | "files">>,
-    Pick<Action, "world"> {}
-
-/** An action that other agents may call. */
-export interface ExposedAction extends Pick<Action, "name" | "description" | "tags" | "examples" | "localActor"> {
-  /** The arguments on one line: `(path: string, limit?: integer)`. */
-  readonly signature: string;
-}
 
 /**
  * The gateway: registers actions, tells callers which they may use, and runs them. Every method that takes a caller answers
@@ -126,10 +101,6 @@ export interface Quartermaster {
   categories(caller?: CallerOptions): readonly string[];
   /** The actions with files that the caller may read now without approval, for MCP's skills. Sorted by name. */
   skills(caller?: CallerOptions): readonly UsableSkill[];
-  /** The actions that other agents may call as this caller, over A2A. Sorted by name. */
-  exposedActions(caller?: CallerOptions): readonly ExposedAction[];
-  /** Tasks that other agents gave us, for an endpoint that serves them. */
-  openPeerTasks(): Promise<PeerTasks>;
   /** The tools to show a caller's model. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   /**
@@ -140,8 +111,6 @@ export interface Quartermaster {
   /** Continues a suspended turn, or answers it again while answers of people are missing. Rejects as `turns.resume`. */
   resumeActor(resumeToken: string, options?: CallActorOptions): Promise<ActorEnvelope>;
   readonly sessions: Sessions;
-  /** For handlers: runs a turn of another actor inside their call. Rejects as `callActor`. */
-  readonly runDelegatedTurn: RunDelegatedTurn;
   readonly approvals: Approvals;
   /** Runs of skills of the type `method`. For operators. */
   readonly methods: Methods;
@@ -211,9 +180,11 @@ function exposeParts(parts: Parts): Quartermaster {
     return caller;
   }
 
-  function listActorProblems({ actors }: Policy): readonly string[] {
-    const all = [...actors.values()];
-    const problems = all.flatMap((actor) => findActorProblems(actor, all, catalog.snapshot()));
+  function listActorProblems(policy: Policy): readonly string[] {
+    const all = [...policy.actors.values()];
+    const { actions, pending } = catalog.snapshot();
+    const known = { actions: parts.peers.replaceActors(actions, policy), pending };
+    const problems = all.flatMap((actor) => findActorProblems(actor, all, known));
     return [...new Set(problems.map(({ details }) => details))];
   }
 
@@ -261,45 +232,16 @@ function exposeParts(parts: Parts): Quartermaster {
     explain: (name, caller) => views.explain(parts.policy, requireCaller(caller), name),
     names: (caller) => Array.from(getView(caller).actions(), ({ name }) => name),
     inventory: () =>
-      catalog.snapshot().actions.map((action) => {
-        const { name, category, effect, tags, scope, site } = action;
-        const worlds = listWorlds(parts.policy.worlds, action);
-        const more = {
-          ...getActionOrigin(action),
-          ...(worlds.length > 0 && { worlds }),
-          schema_hint: formatSignature(action),
-          ...omitUndefined({ site }),
-        };
-        return { name, category, effect, tags, scope, summary: summarizeAction(action), ...more };
-      }),
+      catalog.snapshot().actions.map((action) => toInventoryItem(action, listWorlds(parts.policy.worlds, action))),
     categories: (caller) => getView(caller).categories(),
     skills(options) {
       const caller = parseCaller(options);
-      return backend
-        .getView(caller)
-        .actions()
-        .flatMap((action) => {
-          const { name, entry, description, files, world } = action;
-          const isUsable = files !== undefined && views.isRunnable(parts.policy, caller, action);
-          return isUsable ? [{ name, entry, description, files, ...omitUndefined({ world }) }] : [];
-        });
+      const visible = backend.getView(caller).actions();
+      return visible.flatMap((action) => {
+        const skill = toUsableSkill(action);
+        return skill !== undefined && views.isRunnable(parts.policy, caller, action) ? [skill] : [];
+      });
     },
-    exposedActions: (caller) =>
-      getView(caller)
-        .actions()
-        .filter(({ peerExposed }) => peerExposed)
-        .map((action) => {
-          const { name, description, tags, examples, localActor } = action;
-          return {
-            name,
-            description,
-            tags,
-            examples,
-            signature: formatSignature(action),
-            ...omitUndefined({ localActor }),
-          };
-        }),
-    openPeerTasks: parts.peers.openTasks,
     async surface(options, kind) {
       checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = requireCaller(options);
@@ -349,7 +291,6 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     resumeActor: async (token, options = {}) => actors.resumeActor(token, checkActorOptions(options)),
     sessions: actors.sessions,
-    runDelegatedTurn: actors.runDelegatedTurn,
     approvals: {
       ...parts.approvals,
       withdraw: async (id, caller, reason) => parts.approvals.withdraw(id, requireCaller(caller), reason),

@@ -3,9 +3,7 @@ import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
 import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
-import type { Provider } from "../catalog/define-action.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
 import { createHintWords } from "../core/hint.ts";
@@ -26,7 +24,6 @@ import { canAsk } from "../policy/approval-rules.ts";
 import { toCallFacts } from "../policy/call-facts.ts";
 import type { Policy } from "../policy/policy.ts";
 import { createFilterWatcher } from "../policy/tool-policy.ts";
-import type { SkillTrust } from "../providers/skill/skill-trust.ts";
 import type { Replay } from "../replay/replay.ts";
 import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
@@ -44,6 +41,7 @@ import type { ResolvedOptions } from "./options.ts";
 import { createPeerSystem } from "./peer-system.ts";
 import { createPrompts } from "./prompts.ts";
 import { createRetention } from "./retention.ts";
+import { createSkillSystem } from "./skill-system.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
 
@@ -63,6 +61,8 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     return ledger.record({ ...event, at: runtime.now(), ...fields } as NewEvent);
   }
 
+  /** Resolves when the event survives this process. */
+  const recordDurably = (caller: Caller, event: UnstampedEvent) => ledger.flush(record(caller, event));
   const base = { runtime, record, onProblem };
   const listeners = new Set<() => void>();
   function notifyListeners(): void {
@@ -126,18 +126,21 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     knows: (name) => catalog.snapshot().get(name) !== undefined,
     call: (request) => backend.resume(request),
   });
-  const skills = await openSkills();
+  const skillSystem = createSkillSystem({ ...base, options, store, methods: methodSystem.services });
+  const skills = await skillSystem.openProviders();
   const peers = createPeerSystem({
     ...base,
     peers: options.peers ?? {},
     models: options.models,
     hopsLimit: options.limits.hops,
     policy: () => policy,
-    record: (caller, event) => ledger.flush(record(caller, event)),
+    record: recordDurably,
     runTurn: (delegation) => actors.runDelegatedTurn(delegation),
     store,
     approvals,
+    anchors: { fill: (caller, args) => anchors.fill(caller, args) },
     findAction: (name) => catalog.snapshot().get(name),
+    getView: (caller) => getView(caller),
     ledger,
     invoke: (call, signal) => backend.invoke(call, signal),
   });
@@ -180,7 +183,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     approvals,
     runtime,
     self: systemProcess,
-    note: async (caller, event) => void (await ledger.flush(record(caller, event))),
+    note: recordDurably,
   });
 
   const shared = { runtime, router, anchors, valueLimit };
@@ -231,7 +234,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     meter: pipeline.meter,
     models: options.models,
     hopsLimit: options.limits.hops,
-    policy: () => policy,
+    decide: (name, args, caller) => views.decide(policy, caller, name, args),
     buildPrompt: (caller, query) => prompts.prompt(caller, { query }),
     getActor(caller) {
       views.check(policy, caller);
@@ -240,30 +243,6 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     openSurface: (backend, caller, actor) =>
       openSurface({ backend, lists, uses, now: runtime.now }, caller, getSurfaceChoice(actor), true),
   });
-  async function openSkills(): Promise<readonly Provider[]> {
-    const { roots = [] } = options.skills ?? {};
-    if (roots.length === 0) return [];
-    const { skillProvider } = await import("../providers/skill/skill-provider.ts");
-    const trust = await openSkillTrust();
-    const services = { model: options.models.get("default"), methods: methodSystem.services };
-    return [skillProvider({ roots, trust, ...services, programHost: systemProcess, onProblem })];
-  }
-
-  async function openSkillTrust(): Promise<SkillTrust> {
-    const { createSkillTrust } = await import("../providers/skill/skill-trust.ts");
-    const { scanDefinition } = await import("../mcp/manifests/scan/scan-definition.ts");
-    const { createOfferedNames } = await import("../mcp/manifests/scan/tool-names.ts");
-    const names = createOfferedNames([], []);
-    return createSkillTrust({
-      pins: options.skills?.pins ?? store.skillPins,
-      runtime,
-      record,
-      scan({ name, description, fields }) {
-        const findings = scanDefinition({ name, description, inputSchema: fields as JsonSchema }, names);
-        return [...new Set(findings.filter(({ severity }) => severity === "serious").map(({ kind }) => kind))];
-      },
-    });
-  }
 
   /** Replay has views of its own: under another policy it would clear those of the policy in force. */
   async function openReplay(): Promise<Replay> {
@@ -340,7 +319,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       recordFiltered();
       notifyListeners();
     },
-    openSkillTrust,
+    openSkillTrust: skillSystem.openTrust,
     openReplay: () => {
       replay ??= openReplay();
       return replay;

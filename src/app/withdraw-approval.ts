@@ -2,7 +2,7 @@ import type { Approvals } from "../approval/approval.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Store } from "../store/open-store.ts";
 
-/** Withdraws a question for whoever asked it: a call may wait for one of another actor. Reports errors; a settled one is none. */
+/** Withdraws a question for its caller: a call may wait for one of another actor. Reports errors; a settled one is none. */
 export async function withdrawApproval(
   parts: {
     readonly store: Pick<Store, "approvals">;

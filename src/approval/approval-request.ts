@@ -1,7 +1,7 @@
 import { type Action, fingerprint, getDefinitionHash, type Preview } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { digestFiles } from "../core/file-digest.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
-import { listShownFiles } from "../core/shown-file.ts";
 import type { Objection } from "../policy/objection.ts";
 import type { NewApproval } from "./approval-store.ts";
 
@@ -55,6 +55,6 @@ export function createNewApproval(
     rule,
     reason,
     ...(preview === undefined ? {} : { preview: preview.text }),
-    ...(preview?.files === undefined ? {} : { files: listShownFiles(preview.files) }),
+    ...(preview?.files === undefined ? {} : { files: digestFiles(preview.files) }),
   };
 }

@@ -1,9 +1,9 @@
 import { EventEmitter } from "node:events";
 import { raceAbort } from "../core/async.ts";
 import type { NewEvent } from "../core/events.ts";
+import type { FileBytes, GetContent } from "../core/file-digest.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { FileBytes, GetContent } from "../core/shown-file.ts";
 import type { Approval, ApprovalQuery, RecordedAnswer } from "./approval.ts";
 
 export type ClaimedApproval = { readonly approval: Approval; readonly executor: LeaseHolder };

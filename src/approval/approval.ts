@@ -1,5 +1,6 @@
 import type { Caller, FlatCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
+import type { FileDigest } from "../core/file-digest.ts";
 import { clip, type Json, type JsonObject } from "../core/json.ts";
 import type { MaskedSecret } from "../core/known-secret.ts";
 import type { ActionName } from "../core/names.ts";
@@ -10,7 +11,6 @@ import {
   VALUE_LIMIT,
   type WaitingApproval,
 } from "../core/outcome.ts";
-import type { ShownFile } from "../core/shown-file.ts";
 import type { FilePortion, FilePortionOptions } from "./file-portion.ts";
 
 export const approvalStates = ["pending", "approved", "denied", "expired", "executing", "done", "interrupted"] as const;
@@ -50,7 +50,7 @@ export interface Approval {
   /** Exactly what would run, if the arguments do not tell it all. */
   readonly preview?: string;
   /** The files that would be used. `readFiles` shows them. */
-  readonly files?: readonly ShownFile[];
+  readonly files?: readonly FileDigest[];
   readonly requestedAt: string;
   readonly expiresAt: string;
   readonly answer?: RecordedAnswer;

@@ -2,13 +2,13 @@ import { yieldToEventLoop } from "../core/async.ts";
 import { decodeUtf8 } from "../core/decode-text.ts";
 import { formatCount, toVisibleLine, toVisibleText } from "../core/display-text.ts";
 import { QmError } from "../core/errors.ts";
+import type { FileDigest } from "../core/file-digest.ts";
 import type { Json } from "../core/json.ts";
 import type { MaskedSecret, MaskedValue } from "../core/known-secret.ts";
 import { quoteName } from "../core/names.ts";
-import type { ShownFile } from "../core/shown-file.ts";
 import { listWarnings } from "./text-warnings.ts";
 
-/** What a channel shows at once of the files that a call would use. */
+/** A part of the files that a call would use, as much as a channel shows at once. */
 export interface FilePortion {
   readonly parts: readonly FilePart[];
   /** Give it as `after` to get the next portion. Absent: this is the last one. */
@@ -16,7 +16,7 @@ export interface FilePortion {
 }
 
 /** A file, or the part of a long one that fits into a portion. The texts of all its parts, joined, are its whole text. */
-export interface FilePart extends ShownFile {
+export interface FilePart extends FileDigest {
   /** The position of `text` in the file, in characters. */
   readonly offset: number;
   /** Absent: it is not text, and stands for itself by its size and digest. */
@@ -37,8 +37,8 @@ const DEFAULT_CHARACTERS = 64_000;
 const PARTS_LIMIT = 200;
 
 export async function readFilePortion(
-  files: readonly ShownFile[],
-  read: (file: ShownFile) => Promise<Uint8Array | undefined>,
+  files: readonly FileDigest[],
+  read: (file: FileDigest) => Promise<Uint8Array | undefined>,
   mask: (value: Json) => MaskedValue,
   { after = "0.0", characters = DEFAULT_CHARACTERS }: FilePortionOptions = {},
 ): Promise<FilePortion> {
@@ -98,7 +98,7 @@ function parsePosition(after: string): [number, number] {
   return [Number(at), Number(offset)];
 }
 
-function createMissingError({ path }: ShownFile): QmError {
+function createMissingError({ path }: FileDigest): QmError {
   const hint = "Do not approve what you cannot read. Deny it; its caller can ask again.";
   return new QmError("not_found", `the file ${quoteName(path)} of this question is not in the store`, { hint });
 }

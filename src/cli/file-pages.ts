@@ -1,7 +1,7 @@
 import { type FilePart, type FilePortion, formatFilePart, readFilePortion } from "../approval/file-portion.ts";
 import { decodeUtf8 } from "../core/decode-text.ts";
 import { QmError } from "../core/errors.ts";
-import { type FileBytes, listShownFiles, type ShownFile } from "../core/shown-file.ts";
+import { digestFiles, type FileBytes, type FileDigest } from "../core/file-digest.ts";
 import { diffLines } from "../core/text-diff.ts";
 import type { Context } from "./context.ts";
 import { continueAtTerminal, isTerminal } from "./terminal.ts";
@@ -15,14 +15,13 @@ export type ReadPortion = (position: {
 }) => Promise<FilePortion>;
 
 /**
- * Prints all files, with --json to stderr. Before an approval, the person at the terminal asks for each further page, and
- * can only approve after the last one. `goOn`: asks for that, for a command that reads the terminal itself.
+ * Prints all files, with --json to stderr. `askForMore`: before an approval, the person asks for each further page, and can
+ * only approve after the last one. Throws `tool_denied` if they do not.
  */
 export async function showFilePages(
-  { io, out }: Context,
+  { out }: Pick<Context, "out">,
   read: ReadPortion,
-  isAsking: boolean,
-  goOn = (): Promise<boolean> => continueAtTerminal(io, "More follows."),
+  askForMore: (question: string) => Promise<boolean> = async () => true,
 ): Promise<void> {
   const line = out.isJson ? out.note : out.line;
   for (let after: string | undefined; ; ) {
@@ -30,7 +29,7 @@ export async function showFilePages(
     for (const part of parts) for (const text of formatPart(part, out)) line(text);
     if (next === undefined) return;
     after = next;
-    if (!isAsking || !isTerminal(io.stdin) || (await goOn())) continue;
+    if (await askForMore("More follows. [Enter to go on, q to stop] ")) continue;
     throw new QmError("tool_denied", "nothing was approved: not all files were shown", {
       hint: "Press Enter for each page to read all of it.",
     });
@@ -42,6 +41,14 @@ function formatPart(part: FilePart, { bold, warn }: Pick<Context["out"], "bold" 
   const masked = part.masked.map(({ name }) => `contains the secret ${name}, which is masked`);
   return ["", bold(title), ...[...part.warnings, ...masked].map((text) => warn(`Careful: it ${text}`)), ...text];
 }
+
+/** Shows files before an approval at the command line. `yes`: the person has agreed already. */
+export const showFilesToApprover = (context: Context, read: ReadPortion, yes = false): Promise<void> =>
+  showFilePages(
+    context,
+    read,
+    async (question) => yes || !isTerminal(context.io.stdin) || continueAtTerminal(context.io, question),
+  );
 
 /** All files at once, for --json. */
 export async function readAllParts(read: ReadPortion): Promise<readonly FilePart[]> {
@@ -56,8 +63,8 @@ export async function readAllParts(read: ReadPortion): Promise<readonly FilePart
 
 /** The pages of files that are compared with those that are trusted: what is trusted already is left out. */
 export function comparePages(files: FileBytes, trusted: FileBytes): ReadPortion {
-  const changed = listShownFiles(files).filter(({ path }) => !isSame(files.get(path), trusted.get(path)));
-  const read = async ({ path }: ShownFile) => diffFiles(trusted.get(path), files.get(path));
+  const changed = digestFiles(files).filter(({ path }) => !isSame(files.get(path), trusted.get(path)));
+  const read = async ({ path }: FileDigest) => diffFiles(trusted.get(path), files.get(path));
   return (position) => readFilePortion(changed, read, (value) => ({ value, masked: [] }), position);
 }
 

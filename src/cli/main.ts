@@ -1,6 +1,6 @@
 import { Command, CommanderError, type Option } from "commander";
 import { readPackageInfo } from "../app/system-runtime.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { QmError, toQmError } from "../core/errors.ts";
 import { cliHintWords } from "../core/hint.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
@@ -134,8 +134,7 @@ function reportError(thrown: unknown, io: Io, program: Command, argv: readonly s
     if (out.isJson || thrown.code !== "commander.help") out.problem(toUsageError(thrown, program, argv).toProblem());
     return exitCodes.usage;
   }
-  const error =
-    thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown), { cause: thrown });
+  const error = toQmError(thrown);
   out.problem(error.toProblem(cliHintWords));
   if (error.code === "internal" && io.env.QM_DEBUG && thrown instanceof Error) out.note(thrown.stack ?? "");
   return getExitCode(error.code, io.signal.aborted || error instanceof InterruptedError);

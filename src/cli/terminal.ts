@@ -80,8 +80,8 @@ export async function confirmAtTerminal(io: PromptIo, question: string): Promise
 }
 
 /** Waits until the person at the terminal has read a page. False: they do not want the next one. */
-export async function continueAtTerminal(io: PromptIo, what: string): Promise<boolean> {
-  return (await readLine(io, `${what} [Enter to go on, q to stop] `, false)).trim() === "";
+export async function continueAtTerminal(io: PromptIo, question: string): Promise<boolean> {
+  return (await readLine(io, question, false)).trim() === "";
 }
 
 /** Asks the person at the terminal to choose. Without a terminal, or with an empty answer, the first choice counts. */

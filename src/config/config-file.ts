@@ -1,7 +1,7 @@
 import { type FSWatcher, unwatchFile, watch, watchFile } from "node:fs";
 import { lstat, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError, toQmError } from "../core/errors.ts";
 import { YAML_BYTE_LIMIT } from "../core/yaml.ts";
 import { hashConfig, type LoadedConfig, type ParseConfigOptions, parseConfig } from "./parse.ts";
 
@@ -168,9 +168,7 @@ export function watchConfig(path: string, options: WatchConfigOptions): () => vo
   function reject(thrown: unknown): void {
     if (closed) return;
     try {
-      onRejected(
-        thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown), { cause: thrown }),
-      );
+      onRejected(toQmError(thrown));
     } catch {
       // A failing listener must not stop the watch.
     }

@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
 import type { Caller, Dialogue } from "./caller.ts";
+import type { FileBytes, FileDigest } from "./file-digest.ts";
 import { canonicalJson, clip, getOrCreate, type Json, type JsonObject } from "./json.ts";
 import type { CallModel } from "./model.ts";
 import type { ActionName } from "./names.ts";
 import type { ArgumentForms } from "./normalize-arguments.ts";
 import type { Outcome, WaitingOutcome } from "./outcome.ts";
 import type { Duration } from "./runtime.ts";
-import type { FileBytes, ShownFile } from "./shown-file.ts";
 import type { TraceCarrier } from "./tracing.ts";
 
 /**
@@ -89,12 +89,12 @@ export interface ApprovalDecision {
   readonly reason?: string;
   readonly preview?: string;
   /** The files that the approver could read, in the order of the preview. */
-  readonly files?: readonly ShownFile[];
+  readonly files?: readonly FileDigest[];
   /** The bytes of one of these files, exactly as the approver could read them. Undefined: there is no such file. */
   readFile(path: string): Promise<Uint8Array | undefined>;
 }
 
-/** What an approver is shown beside the arguments: exactly what would run. */
+/** Tells an approver exactly what would run, beside the arguments. */
 export interface Preview {
   readonly text: string;
   /** The files that would be used. Channels show all of their bytes, or do not offer to approve. */
@@ -120,8 +120,6 @@ export type ApprovalRule =
 /** Whether calls of an action need approval, as far as that is known without arguments. */
 export type ApprovalRequirement = "never" | "always" | "conditional";
 export type LoadingMode = "always" | "deferred";
-/** The rule that asks for approval while `isAccepted` is false. */
-export const NOT_ACCEPTED = "not accepted yet";
 
 export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
@@ -134,11 +132,11 @@ export type ArgumentTransform = { readonly set?: JsonObject; readonly wrap?: str
 /** Only callers that match every field may see the action. The empty string matches a caller without the field. */
 export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
 
-/** Where the arguments of a call name another action. */
+/** The place in the arguments of a call that names another action. */
 export interface ChosenAction {
   /** The argument that holds its full name. */
   readonly argument: string;
-  /** What the handler puts before a name that does not begin with it, for example `mcp__`. */
+  /** The handler puts it before a name that does not begin with it, for example `mcp__`. */
   readonly prefix?: string;
 }
 

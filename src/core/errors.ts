@@ -88,6 +88,10 @@ export class QmError extends Error {
   }
 }
 
+/** Any thrown value as an error with a code: `internal` if it has none. */
+export const toQmError = (thrown: unknown): QmError =>
+  thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown), { cause: thrown });
+
 /** The message of any thrown value, bounded. Never throws. */
 export function getErrorMessage(thrown: unknown): string {
   try {

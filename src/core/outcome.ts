@@ -1,4 +1,4 @@
-import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
+import { type ErrorCode, type Problem, QmError, toQmError } from "./errors.ts";
 import { type Content, cutText } from "./handler-result.ts";
 import { type HintWords, renderHint } from "./hint.ts";
 import { isRecord, type Json, type JsonObject, omitUndefined } from "./json.ts";
@@ -125,7 +125,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
 
 export function createFailedOutcome(ending: CallEnding, thrown: unknown): Outcome {
   const { callId, durationMs, valueLimit, action, words } = ending;
-  const known = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
+  const known = toQmError(thrown);
   const error: Problem = known.toProblem(words);
   return {
     status: REFUSALS.has(error.code) ? "refused" : "failed",

@@ -15,7 +15,7 @@ export interface FoundCall {
   readonly end?: { readonly text: string; readonly isDone: boolean };
 }
 
-/** What a loop that continues after a crash reads of the calls that it had begun. */
+/** Finds calls that a loop had begun before a crash. */
 export interface CallFinder {
   findCall(callId: string): Promise<FoundCall>;
   /** The outcome of an approved, denied or expired call. Undefined: it still waits. */

@@ -212,7 +212,7 @@ describe("one destination", () => {
       ),
   };
 
-  test.each(Object.keys(failing))("that %s affects nobody else, and is told", async (way) => {
+  test.each(Object.keys(failing))("that %s affects no other destination, and is reported", async (way) => {
     const cache = collecting();
     const { distribute, close, failures, problems } = open({ ui: failing[way] as Deliver, cache: cache.deliver });
 

@@ -1,5 +1,6 @@
 import { withTimeout } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
+import { isForPeer } from "../core/delegation.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
@@ -41,8 +42,8 @@ interface ResultContext {
   readonly caller: Caller;
   /** Aborts the wait for a view from the host. */
   readonly signal?: AbortSignal | undefined;
-  /** Whether another agent made the call. It gets the view for peers in place of the model's. */
-  readonly isForPeer?: boolean;
+  /** Whether another agent gets the result itself, in place of a model. */
+  readonly isPeerCall?: boolean;
 }
 
 export type DistributedResult = { readonly data: unknown; readonly forModel: Json; readonly audit: Json };
@@ -145,11 +146,12 @@ export function createDistributor(options: DistributorOptions) {
       const { record, annotations } = result;
       const job: DeliveryJob = { text: stringifyRecord(record), annotations, about };
       const forAudit = createDestinationView("audit", job, audit);
-      const plain = createDestinationView("llm-session", job, model);
+      const forPeer = isForPeer(about.caller) ? createDestinationView("peer-response", job, peer) : undefined;
+      // A model that works for another agent would tell it what it sees.
+      const seen = forPeer === undefined ? job : { ...job, text: JSON.stringify(forPeer) };
+      const plain = createDestinationView("llm-session", seen, model);
       for (const delivery of deliveries) delivery.offer(job);
-      const forModel = about.isForPeer
-        ? createDestinationView("peer-response", job, peer)
-        : await createModelView(job, plain);
+      const forModel = about.isPeerCall && forPeer !== undefined ? forPeer : await createModelView(seen, plain);
       return { data: record ?? null, forModel, audit: forAudit };
     },
     async close() {

@@ -4,6 +4,7 @@ import { RequestMalformedError, VersionNotSupportedError } from "@a2a-js/sdk/err
 import { JsonRpcTransportHandler, ServerCallContext } from "@a2a-js/sdk/server";
 import { type Context, Hono } from "hono";
 import type { PeerTasks } from "../a2a/task-service.ts";
+import type { Peers } from "../app/peer-system.ts";
 import type { Quartermaster } from "../app/quartermaster.ts";
 import { readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -16,7 +17,7 @@ import { requireOwnToken } from "./approvers.ts";
 import { readTextBody } from "./http-messages.ts";
 
 interface A2aApiOptions {
-  readonly quartermaster: Pick<Quartermaster, "exposedActions">;
+  readonly listExposed: Peers["listExposed"];
   readonly tasks: PeerTasks;
   readonly card: CardFacts;
   /** All clients. The public card shows what every one of them may call. */
@@ -43,7 +44,7 @@ const NO_STORE = { "cache-control": "no-store" };
 
 /** The routes of A2A: the public card, and the methods for clients with a token. The listener checks host and origin. */
 function createA2aApi(options: A2aApiOptions): Hono {
-  const { quartermaster, clients, authorize, onProblem } = options;
+  const { listExposed, clients, authorize, onProblem } = options;
   const transport = new JsonRpcTransportHandler(createA2aHandler(options));
   const open = new Map<string, number>();
   const app = new Hono();
@@ -53,7 +54,7 @@ function createA2aApi(options: A2aApiOptions): Hono {
   }
 
   function createPublicCard(url: string): string {
-    const views = clients.map((client) => quartermaster.exposedActions(createPeerCaller(client, "card")));
+    const views = clients.map((client) => listExposed(createPeerCaller(client, "card")));
     const [first = [], ...others] = views;
     const shared = first.filter(({ name }) => others.every((view) => view.some((each) => each.name === name)));
     return JSON.stringify(AgentCard.toJSON(toAgentCard(options.card, url, shared)));
@@ -147,7 +148,7 @@ async function readBody(request: Request): Promise<unknown> {
   }
 }
 
-/** The transport of the SDK reads fields of whatever it gets. */
+/** The transport of the SDK reads fields without checking them. */
 function isWellFormed(body: unknown): body is Record<string, unknown> {
   if (!isRecord(body) || isLargerThan(body, BODY_SHAPE)) return false;
   const { message } = isRecord(body.params) ? body.params : {};
@@ -214,7 +215,7 @@ export interface A2aEndpointOptions {
  * `close` ends open requests; the tasks stay in the store.
  */
 export async function createA2aEndpoint(
-  quartermaster: Pick<Quartermaster, "exposedActions" | "openPeerTasks">,
+  { peers }: Pick<Quartermaster, "peers">,
   options: A2aEndpointOptions,
 ): Promise<{ readonly routes: Hono; close(): Promise<void> }> {
   const { name, description, version, clients, publicUrl, onProblem = () => {} } = options;
@@ -224,10 +225,10 @@ export async function createA2aEndpoint(
     owners.set(token, { name: client, actor });
   }
   const closing = new AbortController();
-  const tasks = await quartermaster.openPeerTasks();
+  const tasks = await peers.openTasks();
   tasks.start();
   const routes = createA2aApi({
-    quartermaster,
+    listExposed: peers.listExposed,
     tasks,
     card: { name, description, version },
     clients,

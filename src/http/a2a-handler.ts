@@ -10,10 +10,10 @@ import {
 import type { A2ARequestHandler, ServerCallContext } from "@a2a-js/sdk/server";
 import type { PeerTask } from "../a2a/peer-task.ts";
 import type { PeerTasks, TaskRequest } from "../a2a/task-service.ts";
-import type { Quartermaster } from "../app/quartermaster.ts";
+import type { Peers } from "../app/peer-system.ts";
 import type { Caller } from "../core/caller.ts";
+import { readHops, toPeerUser } from "../core/delegation.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { readHops } from "../core/hops.ts";
 import type { JsonObject } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import {
@@ -46,17 +46,17 @@ const PAGE = { usual: 50, most: 100 };
 
 /** Answers the methods of A2A with tasks. It decides nothing: every message becomes a call of its client. */
 export function createA2aHandler(parts: {
-  readonly quartermaster: Pick<Quartermaster, "exposedActions">;
+  readonly listExposed: Peers["listExposed"];
   readonly tasks: PeerTasks;
   readonly card: CardFacts;
   readonly newId: () => string;
   readonly onProblem: (problem: string) => void;
 }): A2ARequestHandler {
-  const { quartermaster, tasks, newId, onProblem } = parts;
+  const { listExposed, tasks, newId, onProblem } = parts;
 
   /** The call that answers a message. */
   function toCall(received: ReceivedMessage, caller: Caller): { readonly action: string; readonly args: JsonObject } {
-    const exposed = quartermaster.exposedActions(caller);
+    const exposed = listExposed(caller);
     const { skill, text, data, args } = received;
     const actors = exposed.filter(({ localActor }) => localActor !== undefined);
     const found = skill === undefined ? actors : exposed.filter(({ name }) => name === skill);
@@ -142,7 +142,7 @@ export function createA2aHandler(parts: {
     getAuthenticatedExtendedAgentCard: (_, context) =>
       attempt(async () => {
         const { client, url } = getRequest(context);
-        return toAgentCard(parts.card, url, quartermaster.exposedActions(createPeerCaller(client, "card")));
+        return toAgentCard(parts.card, url, listExposed(createPeerCaller(client, "card")));
       }),
     sendMessage: (params, context) =>
       attempt(async () => {
@@ -185,7 +185,7 @@ export function createA2aHandler(parts: {
 export const createPeerCaller = ({ name, actor }: A2aClient, context: string, hops = 1): Caller => ({
   actor,
   session: `a2a:${name}:${context}`,
-  user: { id: `peer:${name}` },
+  user: toPeerUser(name),
   hops,
 });
 

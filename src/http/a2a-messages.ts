@@ -1,7 +1,17 @@
-import { type AgentCard, type AgentSkill, type Message, type Part, Role, type Task, TaskState } from "@a2a-js/sdk";
+import {
+  type AgentCard,
+  type AgentSkill,
+  type Artifact,
+  type Message,
+  type Part,
+  Role,
+  type Task,
+  TaskState,
+  type TaskStatus,
+} from "@a2a-js/sdk";
 import { ContentTypeNotSupportedError, RequestMalformedError } from "@a2a-js/sdk/errors";
 import type { PeerTask, PeerTaskState, TaskMessage, TaskPart } from "../a2a/peer-task.ts";
-import type { ExposedAction } from "../app/quartermaster.ts";
+import type { ExposedAction } from "../app/action-summaries.ts";
 import { isRecord, type JsonObject } from "../core/json.ts";
 
 const taskStates: Readonly<Record<PeerTaskState, TaskState>> = {
@@ -18,7 +28,7 @@ const taskStates: Readonly<Record<PeerTaskState, TaskState>> = {
 export const toTaskState = (state: TaskState): PeerTaskState | undefined =>
   (Object.keys(taskStates) as PeerTaskState[]).find((name) => taskStates[name] === state);
 
-export const toStatus = (task: PeerTask, text = task.status) => ({
+export const toStatus = (task: PeerTask, text = task.status): TaskStatus => ({
   state: taskStates[task.state],
   timestamp: task.changedAt,
   message:
@@ -27,7 +37,7 @@ export const toStatus = (task: PeerTask, text = task.status) => ({
       : toMessage(task, { id: `${task.id}-${task.version}`, role: "agent", parts: [{ text }] }),
 });
 
-export const toArtifact = ({ result }: Pick<PeerTask, "result">) => ({
+export const toArtifact = ({ result }: Pick<PeerTask, "result">): Artifact => ({
   artifactId: "result",
   name: "result",
   description: "",
@@ -68,7 +78,7 @@ function toPart(part: TaskPart): Part {
     : { content: { $case: "data", value: part.data }, mediaType: "application/json", ...rest };
 }
 
-/** What a client wants: the skill that it names, its text, and its other data. */
+/** A message of a client: the skill that it names, its text, and its other data. */
 export interface ReceivedMessage {
   readonly message: TaskMessage;
   readonly skill?: string;

@@ -9,9 +9,9 @@ import { findTarget, type View } from "../catalog/view.ts";
 import { type Action, hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
+import { checkHops, PEER_VIA } from "../core/delegation.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { HintWords } from "../core/hint.ts";
-import { checkHops, PEER_VIA } from "../core/hops.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import { createPatternSet, isGlob } from "../core/name-patterns.ts";
@@ -263,11 +263,11 @@ async function attempt(
     // An approval allows one run.
     const once = progress.permit !== undefined;
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
-    const isForPeer = call.via === PEER_VIA;
+    const isPeerCall = call.via === PEER_VIA;
     const checked = await pipeline.router.dispatch(routed, async (limits) => {
       const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
       const distribute = (annotated: AnnotatedRecord<unknown>) =>
-        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal, isForPeer });
+        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal, isPeerCall });
       return answered instanceof WaitingInside
         ? toInnerWait(answered, distribute, pipeline.valueLimit)
         : checkResult(action, answered, distribute);

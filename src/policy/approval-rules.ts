@@ -1,4 +1,4 @@
-import { type Action, type ApprovalRule, NOT_ACCEPTED } from "../core/action.ts";
+import type { Action, ApprovalRule } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -51,7 +51,7 @@ export function checkAcceptance({ isAccepted }: Action): Objection | undefined {
     // Then it counts as not accepted.
   }
   const reason = "No person has accepted it yet, so a person must approve this call.";
-  return { ...createAskObjection(NOT_ACCEPTED), reason };
+  return { ...createAskObjection("not accepted yet"), reason, needsAcceptance: true };
 }
 
 function getCondition(rule: { readonly autoApproveIf: string }): Condition {

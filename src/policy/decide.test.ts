@@ -482,6 +482,17 @@ describe("explain", () => {
     expect(explain(policy, known, "mcp__every__sum", caller)).toMatchObject({ exists: false, pending: "every" });
   });
 
+  test.each([
+    [{ denied: ["file__*"] }, { list: "denied", entry: "file__*" }],
+    [{ allowed: ["mail__*"] }, { list: "allowed" }],
+    [{ requireTags: ["safe"] }, { list: "requireTags", entry: "safe" }],
+  ])("names the list and the entry of the tool policy: %j", (tools, facts) => {
+    const { because, layers } = explain(compilePolicy({ tools }), known, "file__read", caller);
+
+    expect(because).toMatchObject(facts);
+    expect(layers[0]).toMatchObject({ says: "hide", ...facts });
+  });
+
   test("lists the objection of every layer", () => {
     const policy = compilePolicy({ tools: { denied: ["*"] }, actors: [] });
 

@@ -3,7 +3,7 @@ import type { Caller } from "../core/caller.ts";
 import { omitUndefined } from "../core/json.ts";
 import { findNearest } from "../core/nearest.ts";
 import { decide, listObjections } from "./decide.ts";
-import type { PolicyLayer } from "./objection.ts";
+import type { Objection, ObjectionFacts, PolicyLayer } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 
 export interface Explanation {
@@ -13,14 +13,14 @@ export interface Explanation {
   readonly visible: boolean;
   /** Without arguments. */
   readonly decision: "allow" | "ask" | "deny" | "unknown";
-  readonly because?: { readonly layer: PolicyLayer; readonly rule: string };
-  readonly layers: readonly {
+  readonly because?: ObjectionFacts & { readonly layer: PolicyLayer; readonly rule: string };
+  readonly layers: readonly (ObjectionFacts & {
     readonly layer: PolicyLayer;
     readonly says: "nothing" | "hide" | "deny" | "ask";
     readonly rule?: string;
     /** The operation that the action runs, if the objection is to that. */
     readonly about?: string;
-  }[];
+  })[];
   /** For a specialist: why only one actor has it. */
   readonly justification?: string;
   /** Why its calls are not routed. */
@@ -59,10 +59,15 @@ export function explain(
     exists: true,
     visible: decision.kind === "allow" || !decision.hidden,
     decision: decision.kind,
-    ...(objection && { because: { layer: objection.layer, rule: objection.rule } }),
-    layers: listObjections(policy, question).map(({ layer, objection }) =>
-      omitUndefined({ layer, says: objection?.effect ?? "nothing", rule: objection?.rule, about: objection?.about }),
-    ),
+    ...(objection && { because: { layer: objection.layer, rule: objection.rule, ...pickFacts(objection) } }),
+    layers: listObjections(policy, question).map(({ layer, objection }) => ({
+      layer,
+      says: objection?.effect ?? "nothing",
+      ...(objection && omitUndefined({ rule: objection.rule, about: objection.about, ...pickFacts(objection) })),
+    })),
     ...omitUndefined({ justification: action.justification, bypassReason: action.bypassReason }),
   };
 }
+
+const pickFacts = ({ list, entry, setting, world, needsAcceptance }: Objection): ObjectionFacts =>
+  omitUndefined({ list, entry, setting, world, needsAcceptance });

@@ -13,8 +13,21 @@ export const policyLayers = [
 ] as const;
 export type PolicyLayer = (typeof policyLayers)[number];
 
+/** The settings that an objection comes from, for programs that suggest a change. Its `rule` is text for people. */
+export interface ObjectionFacts {
+  /** The list of the tool policy that objects, and its entry. `allowed`: the list lacks the action. */
+  readonly list?: "allowed" | "denied" | "requireTags";
+  readonly entry?: string;
+  /** The configuration key that opens the gate. */
+  readonly setting?: string;
+  /** The first of the worlds that the action belongs to. */
+  readonly world?: string;
+  /** Only a person who accepts the action is missing. */
+  readonly needsAcceptance?: true;
+}
+
 /** `hide`: as if the action did not exist. `deny`: visible, but must not run. `ask`: a person must approve first. */
-export interface Objection {
+export interface Objection extends ObjectionFacts {
   readonly layer: PolicyLayer;
   readonly effect: "hide" | "deny" | "ask";
   /** The rule's name or text, for operators and the ledger. */

@@ -2,6 +2,7 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
+import { omitUndefined } from "../core/json.ts";
 import { createPatternSet, type PatternSet } from "../core/name-patterns.ts";
 import type { Objection } from "./objection.ts";
 import type { Policy } from "./policy.ts";
@@ -13,9 +14,11 @@ export interface Gate {
   readonly guards: string;
   /** Why the gate is shut, or undefined while it is open. Called for every decision, so it must be quick. */
   shut(): string | undefined;
+  /** The configuration key that opens it, if there is one. */
+  readonly setting?: string;
 }
 
-export interface CompiledGate {
+export interface CompiledGate extends Pick<Gate, "setting"> {
   readonly name: string;
   readonly guards: PatternSet;
   /** As `Gate.shut`, but a gate that throws is shut. */
@@ -24,6 +27,7 @@ export interface CompiledGate {
 
 export const compileGate = (gate: Gate): CompiledGate => ({
   name: gate.name,
+  ...omitUndefined({ setting: gate.setting }),
   guards: createPatternSet([gate.guards]),
   shut() {
     try {
@@ -38,8 +42,10 @@ export function checkGates(gates: readonly CompiledGate[], action: Action): Obje
   for (const gate of gates) {
     if (gate.guards.findMatch(action) === undefined) continue;
     const shut = gate.shut();
-    if (shut !== undefined)
-      return { layer: "gates", effect: "hide", rule: `${gate.name}: ${shut}`, reason: "It is not available here." };
+    if (shut === undefined) continue;
+    const facts = omitUndefined({ setting: gate.setting });
+    const reason = "It is not available here.";
+    return { layer: "gates", effect: "hide", rule: `${gate.name}: ${shut}`, reason, ...facts };
   }
   return undefined;
 }
@@ -79,17 +85,20 @@ export interface CompiledToolPolicy {
 }
 
 export function checkToolPolicy(policy: CompiledToolPolicy, action: Action): Objection | undefined {
-  const rule = findFilteringRule(policy, action);
-  if (rule === undefined) return undefined;
-  return { layer: "tool-policy", effect: "hide", rule, reason: "It is not offered here." };
+  const found = findFilteringRule(policy, action);
+  return found && { layer: "tool-policy", effect: "hide", reason: "It is not offered here.", ...found };
 }
 
-function findFilteringRule({ denied, allowed, requireTags }: CompiledToolPolicy, action: Action): string | undefined {
+function findFilteringRule(
+  { denied, allowed, requireTags }: CompiledToolPolicy,
+  action: Action,
+): Pick<Objection, "rule" | "list" | "entry"> | undefined {
   const pattern = denied.findMatch(action);
-  if (pattern !== undefined) return `denied: ${pattern}`;
-  if (allowed !== undefined && allowed.findMatch(action) === undefined) return "not in allowed";
-  const missing = requireTags.find((tag) => !action.tags.includes(tag));
-  return missing === undefined ? undefined : `require_tags: ${missing}`;
+  if (pattern !== undefined) return { rule: `denied: ${pattern}`, list: "denied", entry: pattern };
+  if (allowed !== undefined && allowed.findMatch(action) === undefined)
+    return { rule: "not in allowed", list: "allowed" };
+  const entry = requireTags.find((tag) => !action.tags.includes(tag));
+  return entry === undefined ? undefined : { rule: `require_tags: ${entry}`, list: "requireTags", entry };
 }
 
 /**

@@ -75,10 +75,12 @@ describe("the actions of a world", () => {
     expect(because("skill__mine__build", "default")).toEqual({
       layer: "world",
       rule: "it belongs to the world mine; actor default is in sea",
+      world: "mine",
     });
     expect(because("tool__share", "outside")).toEqual({
       layer: "world",
       rule: "it belongs to the worlds mine and sea; actor outside is in none",
+      world: "mine",
     });
     expect(because("tool__dig", "miner")).toBeUndefined();
   });

@@ -57,8 +57,9 @@ export function checkWorld(
 ): Objection | undefined {
   if (own?.has(action) === true) return undefined;
   const names = listWorlds(worlds, action);
-  if (names.length === 0) return undefined;
+  const [world] = names;
+  if (world === undefined) return undefined;
   const noun = names.length === 1 ? "world" : "worlds";
   const rule = `it belongs to the ${noun} ${names.join(" and ")}; actor ${actor} is in ${own?.name ?? "none"}`;
-  return { layer: "world", effect: "hide", rule, reason: "It is not available to you." };
+  return { layer: "world", effect: "hide", rule, reason: "It is not available to you.", world };
 }

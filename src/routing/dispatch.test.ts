@@ -102,7 +102,7 @@ describe("a routed call", () => {
     expect(await router.dispatch(testCall({}, { args: cyclic as never }), async () => 1)).toBe(1);
     await waitForTurn();
 
-    expect(problems[0]).toMatch(/^nobody was told of tool_call:tool__look of call call-1: .*holds itself/);
+    expect(problems[0]).toMatch(/^subscribers were not told of tool_call:tool__look of call call-1: .*holds itself/);
     expect(problems[1]).toMatch(/failed at tool_result:tool__look: boo/);
   });
 
@@ -125,7 +125,7 @@ describe("a routed call", () => {
       return 2;
     });
     expect(await ran).toBe(2);
-    expect(problems).toEqual(["nobody was told how call call-1 ended: disk full"]);
+    expect(problems).toEqual(["subscribers were not told how call call-1 ended: disk full"]);
   });
 
   test("is listed until it ends, and can be cancelled by its id", async () => {

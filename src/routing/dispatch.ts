@@ -69,7 +69,9 @@ export function createDispatch(services: RoutingServices) {
     try {
       return events.createEventDelivery(runtime, origin, data, depth);
     } catch (thrown) {
-      report(`nobody was told of ${origin.heading.type} of call ${origin.callId}: ${getErrorMessage(thrown)}`);
+      report(
+        `subscribers were not told of ${origin.heading.type} of call ${origin.callId}: ${getErrorMessage(thrown)}`,
+      );
       return undefined;
     }
   }
@@ -83,7 +85,7 @@ export function createDispatch(services: RoutingServices) {
     try {
       announce(call, events.TOOL_RESULT, data);
     } catch (thrown) {
-      report(`nobody was told how call ${call.callId} ended: ${getErrorMessage(thrown)}`);
+      report(`subscribers were not told how call ${call.callId} ended: ${getErrorMessage(thrown)}`);
     }
   }
 

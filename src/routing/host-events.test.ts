@@ -86,7 +86,7 @@ describe("a host event", () => {
     router.useRules([{ name: "mail", source: "imap" }, { event: "tock" }]);
 
     await expect(router.routeEvent("cron", "tick", 1)).rejects.toMatchObject({
-      message: 'no rule fits "tick" from "cron", and nobody subscribed to it',
+      message: 'no rule fits "tick" from "cron", and it has no subscriber',
       hint: expect.stringContaining("There are: mail, rule 2."),
     });
     expect(noted("event.routed")).toHaveLength(2);

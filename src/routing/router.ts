@@ -181,7 +181,7 @@ function toHostFacts({ source, type, data, caller }: RoutableEvent): RouteFacts 
 function unroutedError({ source, type }: RoutableEvent, labels: readonly string[]): QmError {
   const listed = labels.slice(0, RULES_LISTED).join(", ") + (labels.length > RULES_LISTED ? ", ..." : "");
   const existing = labels.length === 0 ? "There are none" : `There are: ${clip(listed, 1000)}`;
-  const message = `no rule fits ${JSON.stringify(type)} from ${JSON.stringify(source)}, and nobody subscribed to it`;
+  const message = `no rule fits ${JSON.stringify(type)} from ${JSON.stringify(source)}, and it has no subscriber`;
   const hint = `A rule is missing. ${existing}. Add one with useRules(), or subscribe().`;
   return new QmError("not_found", message, { hint });
 }

@@ -112,7 +112,7 @@ describe("the work of a regular expression", () => {
 
   // Each of them leads to a state of its own at nearly every character, and some to more than the engine keeps.
   test.each(["a.{40}z", "a.{200}z", "a.{450}z", "(a.{0,40}b.{0,40}){3}z", "(a|b\\pL).{30}\\pN", "[a\\pN].{20}\\pN"])(
-    "ends before %s has held anybody up, and names go first",
+    "stops at a work limit for %s, and searches names first",
     (pattern) => {
       const many = Array.from({ length: 500 }, (_, at) => action(`x__y${at}`, letters(at)));
       const last = action("x__z", "Something.");

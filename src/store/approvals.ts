@@ -2,9 +2,9 @@ import { type Approval, type ApprovalQuery, approvalStates, type RecordedAnswer 
 import type { ApprovalStore, ClaimedApproval, NewApproval } from "../approval/approval-store.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
+import type { FileDigest } from "../core/file-digest.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { ShownFile } from "../core/shown-file.ts";
 import { appendEvents } from "./events.ts";
 import { addContents, createGetContent, pruneContents, putContentUse, removeContentUse } from "./file-contents.ts";
 import {
@@ -239,7 +239,7 @@ function toApproval(row: SqlRow): Approval {
     ...readTexts(row, { via: "via", policyVersion: "policy_version", binding: "binding", level: "level" }),
     ...readTexts(row, { rule: "rule", reason: "reason" }),
     ...optionalField("preview", row.preview, String),
-    ...optionalField("files", row.files, () => readJsonList<ShownFile>(row, "files", what)),
+    ...optionalField("files", row.files, () => readJsonList<FileDigest>(row, "files", what)),
     ...readTexts(row, { requestedAt: "requested_at", expiresAt: "expires_at" }),
     ...optionalField("answer", row.answer, () => readJsonObject<RecordedAnswer>(row, "answer", what)),
     ...optionalField("executor", row.executor, String),

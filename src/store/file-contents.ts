@@ -1,4 +1,4 @@
-import { type FileBytes, type GetContent, hashBytes } from "../core/shown-file.ts";
+import { type FileBytes, type GetContent, hashBytes } from "../core/file-digest.ts";
 import { bindList, type Sql, splitIntoBatches, sql } from "./sql.ts";
 
 /** Stores bytes once for each digest. Returns the digests. */

@@ -1,4 +1,4 @@
-import { toHexDigest } from "../core/shown-file.ts";
+import { toHexDigest } from "../core/file-digest.ts";
 import type { ProblemStore, ServerProblem } from "../mcp/hub/server-problems.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
 import type { DefinitionPin, ManifestRecord, ManifestStore, ServerManifest } from "../mcp/manifests/manifest-store.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { hashBytes } from "../core/shown-file.ts";
+import { hashBytes } from "../core/file-digest.ts";
 import { openSqliteStore } from "./open-store.ts";
 
 const at = new Date("2026-01-02T03:04:05.678Z");

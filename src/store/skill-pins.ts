@@ -1,4 +1,4 @@
-import { type FileBytes, listShownFiles } from "../core/shown-file.ts";
+import { digestFiles, type FileBytes } from "../core/file-digest.ts";
 import type { SkillFileHashes, SkillPin, SkillPinStore } from "../providers/skill/skill-pins.ts";
 import { addContents, createGetContent, putContentUse } from "./file-contents.ts";
 import { type Sql, type SqlRow, sql } from "./sql.ts";
@@ -47,7 +47,7 @@ export const createSqlSkillPinStore = (db: Sql): SkillPinStore => {
 };
 
 const toHashes = (files: FileBytes): string =>
-  JSON.stringify(Object.fromEntries(listShownFiles(files).map(({ path, digest }) => [path, digest])));
+  JSON.stringify(Object.fromEntries(digestFiles(files).map(({ path, digest }) => [path, digest])));
 
 const putFiles = async (tx: Sql, { root, skill }: SkillPin, files: FileBytes): Promise<void> =>
   putContentUse(tx, `skill ${root}\n${skill}`, await addContents(tx, files));

@@ -2,7 +2,7 @@ import type { LiveResources } from "../catalog/snapshot.ts";
 import type { View } from "../catalog/view.ts";
 import type { Action, Effect, JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { getErrorMessage, type Problem, QmError } from "../core/errors.ts";
+import { type Problem, toQmError } from "../core/errors.ts";
 import type { Content } from "../core/handler-result.ts";
 import type { HintWords } from "../core/hint.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -129,8 +129,7 @@ export const createLookUp =
   };
 
 function toErrorAnswer(thrown: unknown, words?: HintWords): SurfaceAnswer {
-  const error = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
-  const problem = error.toProblem(words);
+  const problem = toQmError(thrown).toProblem(words);
   return { ok: false, data: problem, text: formatProblemJson(problem) };
 }
 

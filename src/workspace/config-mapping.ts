@@ -70,8 +70,9 @@ export function toPolicyOptions({ policy, actors, approvals, worlds, world, rout
 /** An open gate is left out: it only stops hiding actions, and opens no gate of the environment. */
 const toClosedGates = (gates: Config["policy"]["gates"]): readonly Gate[] =>
   Object.entries(gates).flatMap(([name, { guards, open, reason }]) => {
+    const setting = `policy.gates.${name}.open`;
     const shut = () => `policy.gates.${name} is closed${reason === undefined ? "" : `: ${reason}`}`;
-    return open ? [] : guards.map((pattern) => ({ name, guards: pattern, shut }));
+    return open ? [] : guards.map((pattern) => ({ name, guards: pattern, shut, setting }));
   });
 
 /** The configured models, by name. `fill` is called for each request, so that a secret stored later counts. */

@@ -200,7 +200,8 @@ test("a change of the file closes and opens a gate, and explain names it", async
 
   // A gate that does not say whether it is open is closed.
   await write(gate("reason: backups run"));
-  const because = { layer: "gates", rule: "night: policy.gates.night is closed: backups run" };
+  const rule = "night: policy.gates.night is closed: backups run";
+  const because = { layer: "gates", rule, setting: "policy.gates.night.open" };
   await vi.waitFor(() => expect(explain("file__write")).toEqual(because), 10_000);
   expect(explain("file__delete")).toEqual(because);
   expect(explain("file__read")).toBeUndefined();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { ApprovalStore, NewApproval } from "../../src/approval/approval-store.ts";
 import { QmError } from "../../src/core/errors.ts";
+import { digestFiles, hashBytes } from "../../src/core/file-digest.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import { hashBytes, listShownFiles } from "../../src/core/shown-file.ts";
 import { sql } from "../../src/store/sql.ts";
 import {
   AFTER,
@@ -200,7 +200,7 @@ export const approvalStoreCases = defineCases(openApprovals, {
   },
   "keeps the files of a question, once for each content, until its approvals are pruned": async (store) => {
     const [here, there] = [new Uint8Array([0, 255, 97]), new Uint8Array(0)];
-    const listed = listShownFiles(
+    const listed = digestFiles(
       new Map([
         ["a b.md", here],
         ["b/🦑", there],

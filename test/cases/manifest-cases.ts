@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { hashBytes } from "../../src/core/shown-file.ts";
+import { hashBytes } from "../../src/core/file-digest.ts";
 import type { StartedProcess } from "../../src/mcp/hub/server-processes.ts";
 import type { DefinitionPin, ManifestRecord, ServerManifest } from "../../src/mcp/manifests/manifest-store.ts";
 import { createSqlApprovalStore } from "../../src/store/approvals.ts";

@@ -160,7 +160,7 @@ export function openChatInput({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, h
   };
 }
 
-/** What readline draws on. Muted while a turn runs, so that typing ahead does not mix with the answer. */
+/** The stream that readline draws on. Muted while a turn runs, so that typing ahead does not mix with the answer. */
 function createScreen(stdout: Io["stdout"]) {
   let isMuted = true;
   const stream = new Writable({

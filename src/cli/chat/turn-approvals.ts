@@ -8,7 +8,7 @@ import { identifyApprover, requirePresence } from "../approver.ts";
 import { getApprovalPaint, showApprovalCall } from "../commands/approvals/approval-text.ts";
 import { getConfiguredLevelRoles, suggestApprovers } from "../commands/approvals/lookup.ts";
 import type { Context } from "../context.ts";
-import { type ReadPortion, showFilePages } from "../file-pages.ts";
+import { showFilePages } from "../file-pages.ts";
 import { showProgress } from "../terminal.ts";
 import type { ChatInput } from "./chat-input.ts";
 
@@ -65,12 +65,14 @@ async function askPerson(context: Context, workspace: Workspace, input: ChatInpu
   const person = await identifyApprover(context, workspace);
   out.line();
   showApprovalCall(out, approval, getConfiguredLevelRoles(workspace.config, approval));
-  // A person approves what they were shown, so the files come first.
-  const read: ReadPortion = (position) => workspace.quartermaster.approvals.readFiles(approval.id, position);
-  await showFilePages(context, read, true, async () => {
-    const typed = await input.ask("More follows. [Enter to go on, q to stop] ");
-    return typed.kind === "text" && typed.text.trim() === "";
-  });
+  await showFilePages(
+    context,
+    (position) => workspace.quartermaster.approvals.readFiles(approval.id, position),
+    async (question) => {
+      const typed = await input.ask(question);
+      return typed.kind === "text" && typed.text.trim() === "";
+    },
+  );
   const decision = await askDecision(input, out.warn("Run exactly this? [y]es, [n]o, [l]ater: "));
   if (decision === undefined) return;
   if (decision === "approved") requirePresence(context, person);

@@ -14,18 +14,15 @@ const explained = (...layers: readonly Said[]): Explanation => ({
 });
 
 test.each<[Said, string]>([
-  [{ layer: "tool-policy", says: "hide", rule: "denied: file__*" }, 'take "file__*" out of policy.denied'],
-  [{ layer: "tool-policy", says: "hide", rule: "not in allowed" }, 'add "file__write" to policy.allowed'],
-  [{ layer: "tool-policy", says: "hide", rule: "require_tags: safe" }, 'no tag "safe"'],
+  [{ layer: "tool-policy", says: "hide", list: "denied", entry: "file__*" }, 'take "file__*" out of policy.denied'],
+  [{ layer: "tool-policy", says: "hide", list: "allowed" }, 'add "file__write" to policy.allowed'],
+  [{ layer: "tool-policy", says: "hide", list: "requireTags", entry: "safe" }, 'no tag "safe"'],
   [{ layer: "gates", says: "hide", rule: "sandbox: none" }, "sandbox: none"],
-  [
-    { layer: "gates", says: "hide", rule: "night: policy.gates.night is closed: backups run" },
-    "set policy.gates.night.open: true",
-  ],
+  [{ layer: "gates", says: "hide", setting: "policy.gates.night.open" }, "set policy.gates.night.open: true"],
   [{ layer: "tag-rules", says: "deny", rule: "no-writes" }, 'the rule "no-writes" of policy.rules'],
   [{ layer: "visibility", says: "hide", rule: "host" }, "host program"],
   [{ layer: "actor", says: "hide", rule: "not among the tools of actor reader" }, "to actors.reader.tools"],
-  [{ layer: "world", says: "hide", rule: "it belongs to the worlds a and b; …" }, "set actors.reader.world: a"],
+  [{ layer: "world", says: "hide", world: "a" }, "set actors.reader.world: a"],
   [{ layer: "budget", says: "deny", rule: "session.calls: 2" }, "raise policy.budgets.session.calls: 2"],
   [{ layer: "approval", says: "ask", rule: "always" }, "approval"],
 ])("suggests the configuration key for %o", (said, expected) => {
@@ -43,7 +40,7 @@ test("shows why a tool is a specialist and why it is not routed, on one line eac
 test("prints one line for each layer that objects", () => {
   const lines = suggestPolicyChanges(
     explained(
-      { layer: "tool-policy", says: "hide", rule: "not in allowed" },
+      { layer: "tool-policy", says: "hide", list: "allowed" },
       { layer: "gates", says: "nothing" },
       { layer: "actor", says: "hide", rule: "not among the tools of actor reader" },
     ),

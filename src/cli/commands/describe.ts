@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { NOT_ACCEPTED } from "../../core/action.ts";
 import { escapeUnsafe, quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, omitUndefined } from "../../core/json.ts";
@@ -137,7 +136,7 @@ export const formatTrustCommand = (action: string): string =>
 
 /** Whether only a person who has seen the skill is missing. */
 export const needsAcceptance = ({ action, because }: Pick<Explanation, "action" | "because">): boolean =>
-  action.startsWith(SKILL_PREFIX) && because?.layer === "approval" && because.rule.startsWith(NOT_ACCEPTED);
+  action.startsWith(SKILL_PREFIX) && because?.needsAcceptance === true;
 
 function showExplanation(out: CommandOutput, explanation: Explanation, configPath: string | undefined): void {
   const { exists, pending, nearest, layers, because } = explanation;
@@ -188,8 +187,8 @@ export function suggestPolicyChanges(explanation: Explanation, configPath: strin
     return because === undefined
       ? [`No layer objects. Each call is still checked against ${CHECKED_PER_CALL}.`]
       : ["It appears when the caller sees an action that it serves."];
-  const others = objecting.filter(({ rule = "" }) => !rule.startsWith(NOT_ACCEPTED));
-  const lines = others.map(({ layer, rule = "", about = action }) => `  ${suggestChange(layer, rule, about, actor)}`);
+  const others = objecting.filter(({ needsAcceptance }) => needsAcceptance !== true);
+  const lines = others.map((objection) => `  ${suggestChange(objection, objection.about ?? action, actor)}`);
   return [
     ...(others.length < objecting.length ? [`To trust the skill, run \`${formatTrustCommand(action)}\`.`] : []),
     ...(lines.length === 0
@@ -199,31 +198,26 @@ export function suggestPolicyChanges(explanation: Explanation, configPath: strin
   ];
 }
 
-type Layer = Explanation["layers"][number]["layer"];
+type LayerObjection = Explanation["layers"][number];
 
-function suggestChange(layer: Layer, rule: string, action: string, actor: string): string {
+function suggestChange(objection: LayerObjection, action: string, actor: string): string {
+  const { layer, rule = "", world, setting } = objection;
   const quoted = JSON.stringify(action);
-  const changes: Readonly<Record<Layer, string>> = {
-    "tool-policy": suggestToolPolicyChange(rule, quoted),
-    gates: suggestGateChange(rule),
+  const changes: Readonly<Record<LayerObjection["layer"], string>> = {
+    "tool-policy": suggestToolPolicyChange(objection, quoted),
+    gates: setting === undefined ? `satisfy the gate (${rule})` : `set ${setting}: true`,
     "tag-rules": `change or remove the rule ${JSON.stringify(rule)} of policy.rules`,
     visibility: "change the visibility policy of the host program",
     actor: `add ${quoted} to actors.${actor}.tools`,
-    world: `set actors.${actor}.world: ${/the worlds? ([^\s;]+)/.exec(rule)?.[1]}`,
+    world: `set actors.${actor}.world: ${world}`,
     budget: `raise ${rule.startsWith("actors.") ? "" : "policy.budgets."}${rule}`,
     approval: "the action itself requires approval: change where it is registered",
   };
   return changes[layer];
 }
 
-function suggestGateChange(rule: string): string {
-  const [, key] = /: (policy\.gates\.[\w.-]+) is closed/.exec(rule) ?? [];
-  return key === undefined ? `satisfy the gate (${rule})` : `set ${key}.open: true`;
-}
-
-function suggestToolPolicyChange(rule: string, quoted: string): string {
-  const [, list, entry = ""] = /(denied|require_tags): (.*)$/.exec(rule) ?? [];
-  if (list === undefined) return `add ${quoted} to policy.allowed`;
+function suggestToolPolicyChange({ list, entry = "" }: LayerObjection, quoted: string): string {
+  if (list === "allowed") return `add ${quoted} to policy.allowed`;
   if (list === "denied") return `take ${JSON.stringify(entry)} out of policy.denied`;
   return `the action has no tag ${JSON.stringify(entry)}: take that out of policy.require_tags`;
 }

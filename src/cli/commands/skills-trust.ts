@@ -97,8 +97,8 @@ async function runSkillsTrust(
 
   if (!revoke) {
     showReview(context, found);
-    const { comparePages, showFilePages } = await import("../file-pages.ts");
-    await showFilePages(context, comparePages(review.files, await trust.readTrusted(skill)), !yes);
+    const { comparePages, showFilesToApprover } = await import("../file-pages.ts");
+    await showFilesToApprover(context, comparePages(review.files, await trust.readTrusted(skill)), yes);
   }
   const person = await identifyApprover(context, workspace);
   const done = revoke ? "changed" : "trusted";

@@ -29,7 +29,7 @@ function checkClients(workspace: Workspace): readonly DoctorCheck[] {
   });
   if (!enabled) return found;
   const isEmpty = Object.keys(clients).length === 0;
-  const exposed = Object.values(clients).flatMap(({ actor }) => workspace.quartermaster.exposedActions({ actor }));
+  const exposed = Object.values(clients).flatMap(({ actor }) => workspace.quartermaster.peers.listExposed({ actor }));
   if (isEmpty) return [warn("a2a", "no agent can call: a2a.clients is empty", "Add one, or set a2a.enabled to false.")];
   if (exposed.length > 0) return found;
   const todo = "Set `exposed: true` on an actor, and let the actors of a2a.clients use agent.peer__<actor>.";

@@ -86,7 +86,7 @@ describe("connecting", () => {
     expect((await stat(backup)).mode & 0o777).toBe(0o640);
   });
 
-  test("makes a file that only its owner reads, and takes it away again", async () => {
+  test("creates a file that only its owner can read, and removes it again", async () => {
     const around = await homeWith();
     const to = connecting(around, "cursor");
 
@@ -109,7 +109,7 @@ describe("connecting", () => {
     expect(await readdir(join(around.home, ".cursor"))).toHaveLength(2);
   });
 
-  test("anew with other words can be undone to what was before the first time", async () => {
+  test("again with other settings can be undone to the first file", async () => {
     const before = '{ "mcpServers": {"a": {"command": "b"}} }';
     const around = await homeWith({ [CURSOR]: before });
     const to = connecting(around, "cursor");
@@ -121,7 +121,7 @@ describe("connecting", () => {
     expect(await readFile(join(around.home, CURSOR), "utf8")).toBe(before);
   });
 
-  test("writes through a link, and leaves it one", async () => {
+  test("writes through a link, and keeps the link", async () => {
     const around = await homeWith({ "dotfiles/cursor.json": "{}" });
     const path = join(around.home, CURSOR);
     await mkdir(dirname(path));
@@ -133,7 +133,7 @@ describe("connecting", () => {
     expect(await readFile(join(around.home, "dotfiles/cursor.json"), "utf8")).toContain('"qm"');
   });
 
-  test("writes into the file of a project when asked to, where there is one", async () => {
+  test("writes into the file of a project when asked to", async () => {
     const around = await homeWith();
 
     await connect(connecting(around, "claude-code", { scope: "project" }));
@@ -144,7 +144,7 @@ describe("connecting", () => {
     });
   });
 
-  test("writes into the file that is there, of two that could be", async () => {
+  test("writes into the existing one of two possible files", async () => {
     const around = await homeWith({ ".config/opencode/opencode.jsonc": "{}" });
 
     await connect(connecting(around, "opencode"));
@@ -155,7 +155,7 @@ describe("connecting", () => {
     ]);
   });
 
-  test("does not take the place of another server, nor take one out", async () => {
+  test("neither replaces nor removes another server", async () => {
     const before = '{"mcpServers": {"qm": {"command": "quick-math"}}}';
     const around = await homeWith({ [CURSOR]: before });
     const to = connecting(around, "cursor");
@@ -165,7 +165,7 @@ describe("connecting", () => {
     expect(await readFile(join(around.home, CURSOR), "utf8")).toBe(before);
   });
 
-  test("takes no name that the client would not", async () => {
+  test("refuses a name that the client would refuse", async () => {
     const around = await homeWith();
 
     await expect(connect(connecting(around, "gemini", { name: "my_qm" }))).rejects.toMatchObject({
@@ -173,7 +173,7 @@ describe("connecting", () => {
     });
   });
 
-  test("writes nothing when the file was changed since it was looked at", async () => {
+  test("writes nothing when the file has changed since it was read", async () => {
     const around = await homeWith({ [CURSOR]: "{}" });
     const change = await planConnect(connecting(around, "cursor"), entryFor("cursor"));
     await writeFile(join(around.home, CURSOR), '{"a": 1}');
@@ -198,7 +198,7 @@ describe("connecting", () => {
     expect(await readdir(join(around.home, ".cursor"))).toEqual(["mcp.json"]);
   });
 
-  test("leaves a file alone that is read-only, and a link that leads nowhere", async () => {
+  test("does not change a read-only file or a dangling link", async () => {
     const around = await homeWith({ [CURSOR]: "{}" });
     await chmod(join(around.home, CURSOR), 0o444);
     await mkdir(join(around.home, ".codex"));
@@ -221,7 +221,7 @@ describe("connecting", () => {
 });
 
 describe("undoing", () => {
-  test("takes only our entry out of a file that was changed since, and keeps a copy", async () => {
+  test("removes only our entry from a file that was changed since, and keeps a copy", async () => {
     const around = await homeWith({ [CURSOR]: "{}" });
     const path = join(around.home, CURSOR);
     const to = connecting(around, "cursor");
@@ -235,7 +235,7 @@ describe("undoing", () => {
     expect(backup).toBe(`${path}.bak-20260304T050608Z`);
   });
 
-  test("where there is nothing of ours changes nothing", async () => {
+  test("changes nothing in a file without our entry", async () => {
     const around = await homeWith({ [CURSOR]: '{"mcpServers": {"a": {}}}' });
 
     const [change] = await planDisconnect(connecting(around, "cursor"));
@@ -244,7 +244,7 @@ describe("undoing", () => {
     expect((await planDisconnect(connecting(around, "zed")))[0]?.after).toBeUndefined();
   });
 
-  test("gives back every byte of whatever was there", async () => {
+  test("restores every byte of the file", async () => {
     const piece = fc.constantFrom(
       "\uFEFF",
       "{",

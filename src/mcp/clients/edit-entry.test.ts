@@ -75,7 +75,7 @@ describe("an entry in TOML", () => {
     );
   });
 
-  test("replaces its tables, and stops before what belongs to the next", () => {
+  test("replaces its tables, and keeps the comment before the next one", () => {
     const before =
       '[mcp_servers.qm]\ncommand = "z"\n[mcp_servers."qm".env]\nA = """\n[x]\n"""\n\n# about b\n[b]\nc = 1\n';
 
@@ -93,7 +93,7 @@ describe("an entry in TOML", () => {
     expect(() => putEntry(text, TOML, entry)).toThrow(expect.objectContaining({ code: "invalid_config" }));
   });
 
-  test("finds tables, not what only looks like one", () => {
+  test("finds tables, and no text that looks like one", () => {
     const text = `# it's [\na = [ # it's [\n  [1],\n]\ns = '''\n[no]\n'''\nt = "\\"[no]" # [no]\n [yes . "a.b"] # [no]\nx = 1\n[[list]]\ny = { a = [ "]" ] }\n`;
 
     expect(parseTomlTables(text).map(({ keys }) => keys)).toEqual([["yes", "a.b"], ["list"]]);
@@ -166,7 +166,7 @@ describe.each([
   ["JSON", JSONC, anyJson],
   ["TOML", TOML, anyToml],
 ] as const)("whatever is in a file of %s", (_, place, texts) => {
-  test("an entry can be put in, changed, and taken out, and all the rest means what it meant", () => {
+  test("adds, changes and removes an entry, and keeps the meaning of the rest", () => {
     fc.assert(
       fc.property(texts, (text) => {
         const put = putEntry(text, place, entry).text;

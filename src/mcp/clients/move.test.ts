@@ -122,7 +122,7 @@ test("moves both parts of Claude Code's file", async () => {
   expect(await readFile(path, "utf8")).toBe(before);
 });
 
-test("gives back every byte of any file", async () => {
+test("restores every byte of any file", async () => {
   const space = fc.constantFrom("", " ", "\n", "\r\n  ", " /* c */ ", " // d\n");
   const entry = fc.tuple(space, fc.constantFrom("a", "b", "c d", "é"), space);
   const texts = fc

@@ -4,7 +4,7 @@ import { serverName } from "../../config/mcp-schema.ts";
 import { generateServerNames, normalizeServerName, toSecretName } from "./extract-secrets.ts";
 
 describe("a name", () => {
-  test("fits our grammar, whatever it was", () => {
+  test("fits our grammar, for any original name", () => {
     const hostile = fc.oneof(
       fc.string(),
       fc.string({ unit: "grapheme", maxLength: 80 }),
@@ -45,7 +45,7 @@ describe("the name of a secret", () => {
     expect(toSecretName(server, what)).toBe(expected);
   });
 
-  test("can be referred to, whatever it is made of", () => {
+  test("can be referred to, for any original text", () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (server, what) => {
         expect(toSecretName(server, what)).toMatch(/^[A-Za-z_][A-Za-z0-9_]*$/);

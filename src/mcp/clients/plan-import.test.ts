@@ -19,7 +19,7 @@ async function plan(servers: object, options: Partial<ImportPlanOptions> = {}, f
 }
 
 describe("an import", () => {
-  test("makes names fit, and tells of those that had to change", async () => {
+  test("changes names that do not fit, and reports them", async () => {
     const { servers } = await plan({
       "My Server": { command: "a" },
       "my-server": { command: "b" },
@@ -33,7 +33,7 @@ describe("an import", () => {
     ]);
   });
 
-  test("takes a server that several clients have once, also when it holds a secret", async () => {
+  test("imports a server of several clients once, also with a secret", async () => {
     const server = { command: "npx", args: ["-y", "x"], env: { X_TOKEN: "secret-1" } };
     const { names, why } = await plan(
       { same: server, twin: server },
@@ -64,7 +64,7 @@ describe("an import", () => {
     ]);
   });
 
-  test("does not overwrite a secret that is stored, and takes one that is the same", async () => {
+  test("does not overwrite a stored secret, and reuses one with the same value", async () => {
     const storedSecret = async (name: string) => (name === "A_TOKEN" ? "stored" : undefined);
     const other = await plan({ a: { command: "a", env: { TOKEN: "mine" } } }, { storedSecret });
     const same = await plan({ a: { command: "a", env: { TOKEN: "stored" } } }, { storedSecret });
@@ -73,7 +73,7 @@ describe("an import", () => {
     expect(same.servers[0]?.secrets[0]?.name).toBe("A_TOKEN");
   });
 
-  test("knows what is configured already, by any name, and gives way to other servers' names", async () => {
+  test("finds servers that are already configured under any name, and avoids the names of others", async () => {
     const configured = {
       renamed: serverSchema.parse({ command: "a", env: { A_TOKEN: `\${secret:A_TOKEN}` } }),
       b: serverSchema.parse({ command: "other" }),
@@ -87,7 +87,7 @@ describe("an import", () => {
     expect(servers.map(({ name }) => name)).toEqual(["b-2"]);
   });
 
-  test("leaves us out, however we are written", async () => {
+  test("leaves out Quartermaster itself, in every spelling", async () => {
     const { names, why } = await plan({
       qm: { command: "qm", args: ["mcp"] },
       http: { url: "http://localhost:7420/mcp" },
@@ -98,7 +98,7 @@ describe("an import", () => {
     expect(why).toEqual({ qm: "it is Quartermaster itself", http: "it is Quartermaster itself" });
   });
 
-  test("leaves a project's servers out until it is told otherwise, and starts them where they were meant", async () => {
+  test("leaves out a project's servers unless asked, and keeps their folder", async () => {
     const files = { "project/.mcp.json": '{"mcpServers": {"theirs": {"command": "./x"}}}' };
     const without = await plan({}, {}, files);
     const withThem = await plan({}, { project: true, projectFolder: `/p/$\${x}` }, files);
@@ -108,13 +108,13 @@ describe("an import", () => {
     expect(withThem.servers[0]).toMatchObject({ scope: "project", entry: { command: "./x", cwd: `/p/$$\${x}` } });
   });
 
-  test("takes only what is named, by either name", async () => {
+  test("imports only the named servers, by the old or the new name", async () => {
     const servers = { "A B": { command: "a" }, c: { command: "c" }, d: { command: "d" } };
 
     expect((await plan(servers, { only: ["a-b", "d"] })).names).toEqual(["a-b", "d"]);
   });
 
-  test("tells of variables that are not set", async () => {
+  test("reports variables that are not set", async () => {
     const { servers } = await plan(
       { a: { command: "a", env: { A: `\${env:SET}`, B: `\${env:UNSET}`, C: `x\${env:UNSET}` } } },
       { env: { SET: "1" } },
@@ -123,7 +123,7 @@ describe("an import", () => {
     expect(servers[0]?.notes).toEqual(["the variable UNSET is not set here"]);
   });
 
-  test("leaves out what the configuration could not hold", async () => {
+  test("leaves out servers that the configuration cannot hold", async () => {
     const { names, why } = await plan(
       { a: { command: "a" }, b: { command: "b" } },
       { check: (name) => (name === "a" ? "no" : undefined) },
@@ -133,7 +133,7 @@ describe("an import", () => {
     expect(why).toEqual({ a: "no" });
   });
 
-  test("ends, with a thousand servers of one name", async () => {
+  test("leaves out servers beyond the 99th of one name", async () => {
     const many = Object.fromEntries(
       Array.from({ length: 1000 }, (_, at) => [`s${"-".repeat(at)}`, { command: `c${at}` }]),
     );

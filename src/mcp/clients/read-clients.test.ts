@@ -24,7 +24,7 @@ async function notesOf(around: ClientEnvironment, client: string): Promise<reado
   return found.flatMap(({ servers }) => servers.flatMap(({ notes }) => notes));
 }
 
-describe("where files are", () => {
+describe("the paths of files", () => {
   const home = "/home/ada";
   const user = (platform: string, env: ClientEnvironment["env"] = {}, folder = home) =>
     Object.fromEntries(
@@ -67,7 +67,7 @@ describe("where files are", () => {
     expect(user("win32", {}, "C:\\Users\\Ada").vscode).toBe("C:\\Users\\Ada\\AppData\\Roaming\\Code\\User\\mcp.json");
   });
 
-  test("where variables move them", () => {
+  test("with variables that move them", () => {
     const files = user("linux", { XDG_CONFIG_HOME: "/x", CODEX_HOME: "/c", CLAUDE_CONFIG_DIR: "/d" });
 
     expect(files.zed).toBe("/x/zed/settings.json");
@@ -100,7 +100,7 @@ describe("where files are", () => {
   });
 });
 
-describe("what is in them", () => {
+describe("the content of files", () => {
   test("Claude Desktop: text as it is, for it fills in nothing", async () => {
     const around = await homeWith({
       ".config/Claude/claude_desktop_config.json": `{"mcpServers": {
@@ -181,7 +181,7 @@ describe("what is in them", () => {
     ]);
   });
 
-  test("VS Code: what it asks for becomes a secret, or its default", async () => {
+  test("VS Code: an input becomes a secret, or its default", async () => {
     const around = await homeWith({
       ".config/Code/User/mcp.json": `{
         "inputs": [
@@ -370,7 +370,7 @@ describe("a file that is not as it should be", () => {
     expect(found[1]?.problems.join()).toMatch(expected);
   });
 
-  test("of TOML is told by its place, not by its line, which may hold a key", async () => {
+  test("of TOML is reported by its position, without the line, which may hold a key", async () => {
     const around = await homeWith({ ".codex/config.toml": 'x = 1\ntoken = "sk-secret\n' });
 
     const { found } = await readClients(around);
@@ -388,7 +388,7 @@ describe("a file that is not as it should be", () => {
     expect(found[0]?.problems.join()).toMatch(/more than \d+ bytes/);
   });
 
-  test("that is a folder, or a link to itself, is told of", async () => {
+  test("that is a folder, or a link to itself, is reported", async () => {
     const around = await homeWith();
     await mkdir(join(around.home, CURSOR), { recursive: true });
     await symlink("config.toml", join(await homeFolder(around, ".codex"), "config.toml"));
@@ -410,7 +410,7 @@ describe("a file that is not as it should be", () => {
     expect(found[0]?.problems.join()).toMatch(/EACCES/);
   });
 
-  test("with keys of prototypes gives nothing that is not in it", async () => {
+  test("with keys of prototypes returns only its own content", async () => {
     const around = await homeWith({
       [CURSOR]: `{"mcpServers": {
         "__proto__": {"command": "proto"},
@@ -434,7 +434,7 @@ describe("a file that is not as it should be", () => {
     expect(({} as Record<string, unknown>).command).toBeUndefined();
   });
 
-  test("with wrong types loses only the servers that have them", async () => {
+  test("with wrong types leaves out only the servers that have them", async () => {
     const around = await homeWith({
       [CURSOR]: `{"mcpServers": {
         "n": null, "s": "text", "l": [], "c": {"command": 7}, "args": {"command": "a", "args": "b"},
@@ -451,7 +451,7 @@ describe("a file that is not as it should be", () => {
     expect(Object.keys(rest)).toHaveLength(10);
   });
 
-  test("with texts that are made to be slow is read all the same", async () => {
+  test("with texts that are slow to match is read", async () => {
     const slow = [`\${A:-`, `\${input:`, "{file:", "$", "-", "token=", `\${env:`].map((part) => part.repeat(20_000));
     const servers = { ["-".repeat(2_000_000)]: { command: "a", args: slow.slice(1), env: { [slow[4] ?? ""]: "x" } } };
     const mcpServers = {
@@ -475,7 +475,7 @@ describe("a file that is not as it should be", () => {
     expect((await serversOf(around, "claude-code")).long).toMatch(/longer than 100000 characters/);
   });
 
-  test("with servers beyond number is read as far as is bearable", async () => {
+  test("with too many servers is read up to a limit", async () => {
     const many = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`s${at}`, { command: "a" }]));
     const around = await homeWith({ [CURSOR]: JSON.stringify({ mcpServers: many }) });
 
@@ -486,7 +486,7 @@ describe("a file that is not as it should be", () => {
   });
 });
 
-test("a client that is not known is told, with those that are", async () => {
+test("reports an unknown client, with the known ones", async () => {
   const around = await homeWith();
 
   await expect(readClients({ ...around, only: ["emacs"] })).rejects.toMatchObject({

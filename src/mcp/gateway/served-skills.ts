@@ -1,5 +1,6 @@
 import { type Skill as SkillEntry, skillEntry } from "@modelcontextprotocol/server/ext/skills";
-import type { Quartermaster, UsableSkill } from "../../app/quartermaster.ts";
+import type { UsableSkill } from "../../app/action-summaries.ts";
+import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Caller } from "../../core/caller.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";

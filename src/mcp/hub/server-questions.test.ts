@@ -42,11 +42,11 @@ test("declines a question that the caller cannot be asked", async () => {
 });
 
 test.each([
-  ["a form of somebody who only opens URLs", { elicitation: { url: {} } }, {}, "decline"],
-  ["a URL of somebody who only fills forms", { elicitation: { form: {} } }, { mode: "url" }, "decline"],
-  ["a URL of somebody of before there were URLs", { elicitation: {} }, { mode: "url" }, "decline"],
-  ["a form of somebody of before there were URLs", { elicitation: {} }, {}, "accept"],
-  ["a URL of somebody who opens URLs", { elicitation: { url: {} } }, { mode: "url" }, "accept"],
+  ["a form for a client that only opens URLs", { elicitation: { url: {} } }, {}, "decline"],
+  ["a URL for a client that only fills forms", { elicitation: { form: {} } }, { mode: "url" }, "decline"],
+  ["a URL for a client without modes", { elicitation: {} }, { mode: "url" }, "decline"],
+  ["a form for a client without modes", { elicitation: {} }, {}, "accept"],
+  ["a URL for a client that opens URLs", { elicitation: { url: {} } }, { mode: "url" }, "accept"],
 ])("asked for %s: %s", async (_, capabilities, params, action) => {
   const answer = await answerQuestion(
     { owner: "one", dialogue: createTestCaller(undefined, capabilities as JsonObject) },
@@ -111,8 +111,8 @@ test("gives up on a server that keeps asking", async () => {
 });
 
 test.each([
-  ["nobody", undefined],
-  ["somebody who cannot answer", createTestCaller(undefined, {})],
+  ["no caller", undefined],
+  ["a caller that cannot answer", createTestCaller(undefined, {})],
 ])("sends no further request to a server that asks %s", async (_, dialogue) => {
   let sent = 0;
   const asking = async (): Promise<JsonObject> => {

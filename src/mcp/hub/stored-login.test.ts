@@ -26,7 +26,7 @@ interface Guarded {
   /** Access tokens that are good, and the scope of each. */
   readonly good: Map<string, string>;
   readonly refreshable: Set<string>;
-  /** What everybody is granted, whatever they ask for. */
+  /** The scopes that every client is granted, regardless of its request. */
   granted?: string;
   refuses: boolean;
 }

@@ -31,7 +31,7 @@ async function listened() {
   return { sdk, tracer: await openTelemetryTracer() };
 }
 
-/** A server over HTTP with whatever answer to a call. */
+/** A server over HTTP with the given answer to a call. */
 async function answering(hello: JsonObject, answer: JsonObject) {
   const isModern = hello === MODERN_HELLO;
   return startScriptedServer({

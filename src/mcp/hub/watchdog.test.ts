@@ -176,7 +176,7 @@ describe("a watchdog", () => {
     const { family } = await owner("family.mjs");
     const about = `/proc/${family.watchdog}`;
     const open = await Promise.all(
-      // Node closes those that whoever started it left open, and looks no further than this.
+      // Node closes descriptors that its parent left open, up to this number.
       (await readdir(`${about}/fd`))
         .filter((fd) => Number(fd) < 15)
         .map(async (fd) => `${fd} ${await readlink(`${about}/fd/${fd}`)}`),

@@ -24,14 +24,14 @@ async function launchOf(mcpConfig: object, rest: object = {}, inputs: InstallInp
   };
 }
 
-test("a program of the bundle is found in its folder, any other on the PATH", async () => {
+test("finds a program of the bundle in its folder, any other on the PATH", async () => {
   expect((await launchOf({ command: "server/run", args: ["server/x"] })).argv).toEqual(["/b/server/run", "server/x"]);
   expect((await launchOf({ command: `\${__dirname}/run` })).argv).toEqual(["/b/run"]);
   expect((await launchOf({ command: "python3" })).argv).toEqual(["python3"]);
   expect((await launchOf({ command: "/usr/bin/env" })).argv).toEqual(["/usr/bin/env"]);
 });
 
-test("the platform's own settings take the place of the usual ones, variables beside them", async () => {
+test("replaces the usual settings by those of the platform, and merges variables", async () => {
   const platform_overrides = { linux: { args: ["l"], env: { B: "2" } }, win32: { command: "w" } };
 
   const { argv, env } = await launchOf({ command: "c", args: ["u"], env: { A: "1" }, platform_overrides });
@@ -40,7 +40,7 @@ test("the platform's own settings take the place of the usual ones, variables be
   expect(env).toEqual({ A: "1", B: "2" });
 });
 
-test("what the user must choose is missing; what nobody chose leaves no empty variable", async () => {
+test("reports required inputs as missing, and sets no variable for an optional one without a value", async () => {
   const user_config = {
     key: { type: "string", sensitive: true, required: true, title: "A key" },
     size: { type: "number", default: 10 },
@@ -66,7 +66,7 @@ test("a manifest refers to no secret and no variable of ours", async () => {
   expect(argv.slice(1)).toEqual([`$\${env:AWS_SECRET}`, `$\${secret:X}`, `$\${user_config.none}`]);
 });
 
-test("the user's folders are filled in where they are known", async () => {
+test("fills in the user's folders where they are known", async () => {
   const config = { command: "c", args: [`\${HOME}`, `\${DOCUMENTS}\${/}x`] };
 
   expect((await launchOf(config, {}, {}, "/home/me")).argv).toEqual(["c", "/home/me", "/home/me/Documents/x"]);

@@ -55,7 +55,7 @@ describe("a plan for a bundle", () => {
     expect(await readdir(bundleFolder)).toEqual([]);
   });
 
-  test("takes what a user may choose: lists as several arguments, secrets as references", async () => {
+  test("fills in the user's inputs: lists as several arguments, secrets as references", async () => {
     const { of } = await planning({ platform: "win32" });
 
     const made = await of(NAME, { folder: "/n", extra: ["a", "b"], key: `\${secret:NOTES}` });
@@ -122,7 +122,7 @@ describe("unpacking a bundle", () => {
     expect(JSON.parse((await running).stdout).result.tools).toMatchObject([{ name: "note" }]);
   });
 
-  test("is not done again where it was done, nor half where two do it at once", async () => {
+  test("is not repeated, and is complete when two processes do it at once", async () => {
     const { of, standIn, bundleFolder } = await planning();
     const { files } = await of(NAME);
 

@@ -32,7 +32,7 @@ describe("a document", () => {
     expect((await refusalOf(fetchDocument(new URL("bomb", url), limits))).message).toContain("more than 1000 bytes");
   });
 
-  test("is followed where it moved on the same server, and not for ever", async () => {
+  test("follows redirects on the same server, up to a limit", async () => {
     const url = await serving((request, response) => {
       if (request.url === "/there") return response.end("here");
       return response.writeHead(301, { location: request.url === "/from" ? "there" : "/round" }).end();
@@ -42,7 +42,7 @@ describe("a document", () => {
     expect((await refusalOf(fetchDocument(new URL("round", url), limits))).message).toContain("redirects too often");
   });
 
-  test("is followed to another server only over https, and only where that is allowed", async () => {
+  test("follows redirects to another server only over https, and only where that is allowed", async () => {
     const other = await serving((_, response) => response.end("stolen"));
     const url = await serving((request, response) =>
       response.writeHead(302, { location: request.url === "/plain" ? other.href : "https://127.0.0.1:1/" }).end(),
@@ -57,7 +57,7 @@ describe("a document", () => {
     expect((await refusalOf(fetchDocument(new URL("tls", url), anywhere))).message).toContain("cannot be reached");
   });
 
-  test("that cannot be had says why, without the query", async () => {
+  test("that cannot be fetched is an error with the reason, without the query", async () => {
     const url = await serving(() => undefined);
     const closed = createServer();
     await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
@@ -71,7 +71,7 @@ describe("a document", () => {
   });
 });
 
-test("addresses are https, or http on this machine, and show no password", async () => {
+test("accepts https addresses, or http on this machine, and shows no password", async () => {
   for (const url of ["https://a.example", "http://localhost:1", "http://127.0.0.1", "http://[::1]:8080/x"])
     expect(requireSafeUrl(url, "key").href).toBe(new URL(url).href);
   for (const url of ["http://a.example", "http://127.0.0.1.example", "https://u@a.example", "file:///x", ""])
@@ -80,7 +80,7 @@ test("addresses are https, or http on this machine, and show no password", async
   expect(message).toBe('key: "https://a.example/x" is not allowed');
 });
 
-test("a path is put behind the one that is there", () => {
+test("appends a path to the path of the address", () => {
   expect(appendUrlPath(new URL("https://a.example/b/?q"), "c%2Fd").href).toBe("https://a.example/b/c%2Fd?q");
   expect(appendUrlPath(new URL("https://a.example"), "c").href).toBe("https://a.example/c");
 });

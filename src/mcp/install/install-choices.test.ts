@@ -3,7 +3,7 @@ import { listInstallChoices, planFromRegistry } from "./plan-registry-server.ts"
 import { entryOf, fixture, planOptions as options, planOf as plan, refusalOf } from "./testing.ts";
 
 describe("choosing", () => {
-  test("prefers what npx starts, then other packages, then what runs elsewhere; what cannot be had is last", () => {
+  test("prefers npm packages, then other packages, then remotes, and puts those that cannot run here last", () => {
     const { server } = entryOf(fixture("airtable"));
 
     expect(listInstallChoices(server).map(({ id }) => id)).toEqual(["npm", "oci", "mcpb"]);
@@ -19,7 +19,7 @@ describe("choosing", () => {
     ]);
   });
 
-  test("says what there is when what was chosen is not there, or cannot be had", async () => {
+  test("lists the choices when the chosen one is missing or unsupported", async () => {
     expect(await refusalOf(plan("hybrid", {}, { choose: "pypi" }))).toMatchObject({
       code: "invalid_arguments",
       message: '"com.example/hybrid-mcp" has no choice "pypi"',
@@ -32,7 +32,7 @@ describe("choosing", () => {
     expect(empty.message).toContain("no readable package or URL");
   });
 
-  test("what is deprecated is pointed out, and what was deleted refused", async () => {
+  test("warns about a deprecated server, and refuses a deleted one", async () => {
     const made = await planFromRegistry(entryOf(fixture("deprecated"), "deprecated"), {}, options);
 
     expect(made.warnings).toContain("its publisher marks it as deprecated");

@@ -52,14 +52,14 @@ describe("a command", () => {
     expect(planLocal({ name: "x", command, args }).warnings).toEqual(warnings);
   });
 
-  test("in one text with its arguments is refused: nobody takes it apart", async () => {
+  test("in one text with its arguments is refused, because it is never split", async () => {
     const refusal = await refusalOf(() => planLocal({ name: "x", command: "npx -y some-mcp" }));
 
     expect(refusal.hint).toContain("each argument as an item");
     expect(planLocal({ name: "x", command: "/opt/my tools/server" }).command).toBe('"/opt/my tools/server"');
   });
 
-  test("shows what nobody could see, and cuts nothing", () => {
+  test("shows invisible characters, and cuts nothing", () => {
     const long = "x".repeat(5000);
 
     const { command } = planLocal({ name: "x", command: "node", args: ["a\u202eb", "\u3164", "é", "\n", long] });

@@ -49,7 +49,7 @@ describe("npm", () => {
     });
   });
 
-  test("takes the version that is meant, beside the name or in it", async () => {
+  test("accepts a version beside the name or in it", async () => {
     const { argv } = await planning();
     const identifier = "@modelcontextprotocol/server-memory";
 
@@ -58,7 +58,7 @@ describe("npm", () => {
     expect(await argv({ kind: "npm", identifier, version: "latest" })).toBe(`npx -y ${identifier}@2026.8.31`);
   });
 
-  test("says what is not there, and what matches more than one version", async () => {
+  test("refuses an unknown package, a range of versions and an option as a name", async () => {
     const { plan } = await planning();
 
     const absent = await refusalOf(plan({ kind: "npm", identifier: "no-such-package" }));
@@ -70,7 +70,7 @@ describe("npm", () => {
     expect(option.code).toBe("invalid_arguments");
   });
 
-  test("points out what is deprecated, runs scripts, has several programs, none, or a borrowed name", async () => {
+  test("warns about packages that are deprecated, run scripts, have several programs, none, or a borrowed name", async () => {
     const { plan, argv } = await planning();
     const warningsOf = async (identifier: string) => (await plan({ kind: "npm", identifier })).warnings;
 
@@ -84,7 +84,7 @@ describe("npm", () => {
     expect(await warningsOf("@example/library")).toEqual([expect.stringContaining("may not be a server")]);
   });
 
-  test("fails when the registry does, and stops when it is told to", async () => {
+  test("fails when the registry does, and stops when its signal aborts", async () => {
     const { plan, behave } = await planning();
     behave("failing");
     const request: PackageRequest = { kind: "npm", identifier: "old-mcp" };
@@ -191,7 +191,7 @@ describe("GitHub", () => {
     expect((await refusalOf(plan({ kind: "github", identifier }))).message).toContain(why);
   });
 
-  test("git itself is asked, without a shell: branches, tags and what tags point to", async () => {
+  test("asks git without a shell for branches, tags and their commits", async () => {
     const folder = await testFolder();
     const git = (...args: string[]) => execFileSync("git", ["-C", folder, ...args], { encoding: "utf8" }).trim();
     const commit = (text: string) => {
@@ -220,7 +220,7 @@ describe("GitHub", () => {
   });
 });
 
-describe("what a model gives", () => {
+describe("a model's input", () => {
   const request = (own: Partial<PackageRequest>): PackageRequest => ({
     kind: "docker",
     identifier: "a/b:1",

@@ -19,7 +19,7 @@ describe("ranking", () => {
     expect(names("postgres")).toEqual(["io.github.a/postgres-mcp", "io.github.b/sql-tools", "com.postgres/blog"]);
   });
 
-  test("prefers who has more of the words, and rare words to frequent ones", () => {
+  test("prefers servers with more of the words, and rare words to frequent ones", () => {
     expect(names("query mysql databases")[0]).toBe("io.github.b/sql-tools");
     expect(names("query forecast")[0]).toBe("io.github.c/weatherMCPServer");
   });
@@ -43,7 +43,7 @@ describe("ranking", () => {
     });
   });
 
-  test("finds all for nothing, and nothing for words that say nothing", () => {
+  test("finds all servers for an empty query, and none for stop words", () => {
     expect(names("")).toEqual([...names("  ")]);
     expect(names("")).toHaveLength(servers.length);
     expect(names("the mcp server")).toEqual([]);

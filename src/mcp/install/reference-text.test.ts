@@ -12,7 +12,7 @@ const pieces = fc.array(
 const text = pieces.map((parts) => parts.join(""));
 const env = { A: "value of A", "secret:B": `\${env:A}` };
 
-test("what a publisher writes comes out as it is, whatever it resembles", () => {
+test("keeps a publisher's text as it is, even if it looks like a reference", () => {
   fc.assert(
     fc.property(text, (written_) => {
       expect(resolveReference(formatReferenceText(createLiteralText(written_), "x"), env, "x")).toBe(written_);
@@ -20,7 +20,7 @@ test("what a publisher writes comes out as it is, whatever it resembles", () => 
   );
 });
 
-test("what somebody gives means what the configuration takes it to mean, and is refused where that is", () => {
+test("reads the user's text as the configuration does, and refuses it where the configuration would", () => {
   fc.assert(
     fc.property(text, (given) => {
       const isWrong = findReferenceProblem(given) !== undefined;
@@ -52,7 +52,7 @@ test("variables that are not known stay as they are", () => {
   expect(fillTemplate("{a}-{b}", (name) => (name === "a" ? ["1"] : undefined)).join("")).toBe("1-{b}");
 });
 
-test("a text that cannot be written down says so", async () => {
+test("reports a text that cannot be written", async () => {
   const refusal = await refusalOf(() => formatReferenceText(["$", { reference: "env:A" }], "KEY"));
 
   expect(refusal.message).toContain('"KEY"');

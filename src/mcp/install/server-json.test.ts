@@ -48,7 +48,7 @@ describe("server.json", () => {
     expect(argument).toMatchObject({ default: "8080", choices: ["1", "true"] });
   });
 
-  test("loses a package that is broken as a whole, and says so", () => {
+  test("leaves out a broken package, and reports it", () => {
     const broken = { registryType: "npm", identifier: "x", environmentVariables: [{ isSecret: true }] };
     const good = { registryType: "npm", identifier: "y" };
 
@@ -61,12 +61,12 @@ describe("server.json", () => {
     ]);
   });
 
-  test("is not taken for one when it has no name or version, or is no object", () => {
+  test("is refused without a name or version, or if it is not an object", () => {
     for (const raw of [null, [], "x", {}, { name: "a/b" }, { version: "1" }, { name: "", version: "1" }])
       expect(parseServerJson(raw).ok).toBe(false);
   });
 
-  test("does not change what every object inherits", () => {
+  test("does not change the prototype of objects", () => {
     const raw = JSON.parse(
       '{"name":"a/b","version":"1","__proto__":{"polluted":1},"packages":[{"__proto__":{"a":1}}]}',
     );
@@ -95,7 +95,7 @@ describe("an entry of a registry", () => {
     });
   });
 
-  test("is kept as it came", () => {
+  test("is kept unchanged", () => {
     const raw = { server, _meta: { "com.example/own": [1, 2] } };
 
     expect(parseRegistryEntry(raw)).toMatchObject({ ok: true, entry: { raw } });

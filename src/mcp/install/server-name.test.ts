@@ -21,7 +21,7 @@ test.each([
   expect(toLocalName(full)).toBe(local);
 });
 
-test("every name that is made is one that the configuration takes, and every other is refused", () => {
+test("creates only names that the configuration accepts, and refuses others", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[a-zA-Z0-9._/-]{1,80}$/)), (text) => {
       expect(serverName.safeParse(toLocalName(text)).success).toBe(true);

@@ -33,7 +33,7 @@ describe("searching", () => {
     expect(all).toContain("io.github.example/time-mcp-pypi");
   });
 
-  test("hides what is deprecated and what was deleted", async () => {
+  test("hides deprecated and deleted servers", async () => {
     const { names } = await testRegistry();
 
     const all = await names("");
@@ -51,7 +51,7 @@ describe("searching", () => {
     expect(second.total).toBe(all.length);
   });
 
-  test("loses an entry that is broken, and no other", async () => {
+  test("leaves out a broken entry, and no other", async () => {
     const { names, standIn } = await testRegistry();
     const nested = `${"[".repeat(500)}${"]".repeat(500)}`;
     standIn.putBroken({ server: { name: 7 } });
@@ -87,7 +87,7 @@ describe("the copy", () => {
     expect(servers).toHaveLength(1);
   });
 
-  test("is brought up to date by what has changed since: new, deprecated and deleted ones", async () => {
+  test("is updated with the entries that were added, deprecated or deleted since", async () => {
     const { names, standIn, clock } = await testRegistry();
     await names("");
     clock.now = new Date(clock.now.getTime() + HOUR_MS);
@@ -108,7 +108,7 @@ describe("the copy", () => {
     expect(all).toContain("io.github.example/filesystem");
   });
 
-  test("is made anew after a week, so that what vanished without a word is forgotten", async () => {
+  test("is built again after a week, so that entries that vanished are forgotten", async () => {
     const { registry, standIn, clock, again } = await testRegistry({ isEmpty: true });
     standIn.put({ name: "a/kept", version: "1.0.0" });
     standIn.put({ name: "a/vanished", version: "1.0.0" });
@@ -141,7 +141,7 @@ describe("the copy", () => {
     expect(syncedAt).toBe("2026-03-01T00:00:00.000Z");
   });
 
-  test("is not waited for again and again while the registry is down", async () => {
+  test("is not retried for each search while the registry is down", async () => {
     const { registry, standIn, clock } = await testRegistry();
     await registry.search("", { limit: 1 });
     clock.now = new Date(clock.now.getTime() + 2 * HOUR_MS);
@@ -158,7 +158,7 @@ describe("the copy", () => {
     expect((await registry.search("airtable", { limit: 1 })).note).toBeUndefined();
   });
 
-  test("is there in part when a first sync was broken off, and goes on from there", async () => {
+  test("is usable in part after an interrupted first sync, which continues later", async () => {
     const { registry, again, standIn } = await testRegistry({ pageSize: 3 });
     let left = 2;
     const fewPages: typeof fetch = (...args) =>
@@ -176,7 +176,7 @@ describe("the copy", () => {
     expect(second.total).toBeGreaterThan(15);
   });
 
-  test("is begun anew when the registry no longer knows where it was", async () => {
+  test("is synced from the beginning when the registry refuses the stored cursor", async () => {
     const { again, standIn } = await testRegistry({ pageSize: 3 });
     let left = 1;
     const onePage: typeof fetch = (...args) => (left-- > 0 ? fetch(...args) : Promise.reject(new TypeError("cut off")));
@@ -191,7 +191,7 @@ describe("the copy", () => {
     expect(from).not.toContain("cursor=");
   });
 
-  test("ends a list that does not end", async () => {
+  test("stops reading an endless list", async () => {
     const { again } = await testRegistry();
     let asked = 0;
     const turning =
@@ -210,7 +210,7 @@ describe("the copy", () => {
       expect([code, message]).toEqual(["registry_failed", expect.stringContaining("does not end")]);
   });
 
-  test("is synced once for all who wait, and given up when nobody does any more", async () => {
+  test("is synced once for all callers, and stops when the last caller leaves", async () => {
     const { registry, standIn } = await testRegistry();
     await Promise.all(["a", "b", "c"].map((text) => registry.search(text, { limit: 1 })));
     expect(lists(standIn.requests)).toHaveLength(1);
@@ -227,7 +227,7 @@ describe("the copy", () => {
     expect((await other.registry.search("", { limit: 1 })).total).toBeGreaterThan(10);
   });
 
-  test("is missed with an error that says what to do", async () => {
+  test("fails with an error that says what to do when there is no copy", async () => {
     const { registry, standIn } = await testRegistry();
     standIn.behave("failing");
 
@@ -237,7 +237,7 @@ describe("the copy", () => {
     expect(refusal.hint).toBe("Try again later.");
   });
 
-  test("stops at its time limit and keeps what came by then", async () => {
+  test("stops at its time limit and keeps the entries received by then", async () => {
     const { again, standIn } = await testRegistry({ pageSize: 3 });
     let left = 2;
     const slow: typeof fetch = (url, init) => {
@@ -253,7 +253,7 @@ describe("the copy", () => {
 });
 
 describe("getting one server", () => {
-  test("asks for it by its encoded name, the latest or the version that is meant", async () => {
+  test("asks for the latest or the given version, by the encoded name", async () => {
     const { registry, standIn } = await testRegistry();
 
     const latest = await registry.get("io.github.example/airtable-mcp-server");
@@ -284,7 +284,7 @@ describe("getting one server", () => {
     },
   );
 
-  test("does not take a page that is not there for a server that is not there", async () => {
+  test("does not take a missing page for a missing server", async () => {
     const { again } = await testRegistry();
     const noRegistry: typeof fetch = async () => new Response("<html>404</html>", { status: 404 });
 
@@ -293,7 +293,7 @@ describe("getting one server", () => {
     expect(refusal.code).toBe("registry_failed");
   });
 
-  test("gives what is deprecated, and not what was deleted", async () => {
+  test("returns a deprecated server, but not a deleted one", async () => {
     const { registry } = await testRegistry();
 
     const old = await registry.get("io.github.example/old-weather");
@@ -303,7 +303,7 @@ describe("getting one server", () => {
     expect(refusal).toMatchObject({ code: "not_found", message: expect.stringContaining("was deleted") });
   });
 
-  test("falls back on the copy when the registry cannot be reached, for the version that it has", async () => {
+  test("uses the copy when the registry cannot be reached, for the version in it", async () => {
     const { registry, standIn } = await testRegistry();
     await registry.search("", { limit: 1 });
     standIn.behave("failing");
@@ -316,7 +316,7 @@ describe("getting one server", () => {
     expect(other.code).toBe("registry_failed");
   });
 
-  test("does not fall back on what was deleted", async () => {
+  test("does not use a deleted server of the copy", async () => {
     const { registry, standIn, clock, again } = await testRegistry();
     await registry.search("", { limit: 1 });
     clock.now = new Date(clock.now.getTime() + HOUR_MS);
@@ -328,7 +328,7 @@ describe("getting one server", () => {
     expect((await refusalOf(again().get("com.example/tenant"))).code).toBe("registry_failed");
   });
 
-  test("stops when it is told to", async () => {
+  test("stops when its signal aborts", async () => {
     const { registry, standIn } = await testRegistry();
     standIn.behave("hanging");
     const leaving = new AbortController();

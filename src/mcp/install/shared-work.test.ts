@@ -11,7 +11,7 @@ function pending() {
   return { work, signals, ends };
 }
 
-test("all who come while it is under way get the same, and who comes later begins anew", async () => {
+test("shares running work with later callers, and starts it again after its end", async () => {
   const { work, signals, ends } = pending();
 
   const both = [work(), work()];
@@ -24,7 +24,7 @@ test("all who come while it is under way get the same, and who comes later begin
   expect(signals).toHaveLength(2);
 });
 
-test("one who leaves does not end it for the others; the last one does", async () => {
+test("continues when one caller leaves, and stops when the last one does", async () => {
   const { work, signals } = pending();
   const [first, second] = [new AbortController(), new AbortController()];
   const waiting = [work(first.signal), work(second.signal)];

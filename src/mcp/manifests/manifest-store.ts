@@ -1,4 +1,4 @@
-import type { FileBytes, GetContent } from "../../core/shown-file.ts";
+import type { FileBytes, GetContent } from "../../core/file-digest.ts";
 import type { OfferedTool, ServerOffer } from "./offer.ts";
 
 /** The stored offer of a server. Search and descriptions read it without starting the server. */

@@ -3,10 +3,10 @@ import type { Action, CallContext } from "../../core/action.ts";
 import { decodeText } from "../../core/decode-text.ts";
 import { formatCount, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
+import { digestFiles, type FileDigest, hashFiles, toHexDigest } from "../../core/file-digest.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
-import { hashFiles, listShownFiles, type ShownFile, toHexDigest } from "../../core/shown-file.ts";
 import { formatSkillText, SKILL_RESULT_CHARS, selectLines, skillFileInput } from "../../core/skill-text.ts";
 import type { KnownTool } from "../manifests/known-tools.ts";
 import { hashDefinition, type OfferedTool } from "../manifests/offer.ts";
@@ -56,7 +56,7 @@ export function createSkillAction(
     async preview(_args, signal) {
       const before = async () => requireListed(access, spec, definition);
       const files = await readSkillFiles(access.hub, server, skill, { signal, before });
-      return { text: formatPreview(server, skill, listShownFiles(files)), files };
+      return { text: formatPreview(server, skill, digestFiles(files)), files };
     },
     readiness: () => (getState() === "withheld" ? "quarantined" : getReadiness(access, server)),
     input: skillFileInput,
@@ -93,7 +93,7 @@ export function createSkillAction(
 }
 
 /** The digest stands for all files, so the same text means the same files. */
-function formatPreview(server: string, { uri, frontmatter }: OfferedSkill, files: readonly ShownFile[]): string {
+function formatPreview(server: string, { uri, frontmatter }: OfferedSkill, files: readonly FileDigest[]): string {
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   return [
     `let the model follow the instructions of a skill of the MCP server ${server}`,
@@ -104,7 +104,7 @@ function formatPreview(server: string, { uri, frontmatter }: OfferedSkill, files
   ].join("\n");
 }
 
-const listOfferedFiles = (skill: OfferedSkill): readonly ShownFile[] =>
+const listOfferedFiles = (skill: OfferedSkill): readonly FileDigest[] =>
   Array.from(listSkillFiles(skill), ([path, { size = 0, digest = "" }]) => ({
     path,
     size,

@@ -1,8 +1,8 @@
 import { decodeText } from "../../core/decode-text.ts";
 import { QmError } from "../../core/errors.ts";
+import { type FileBytes, hashBytes, toHexDigest } from "../../core/file-digest.ts";
 import { canonicalJson, isRecord, type JsonObject } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
-import { type FileBytes, hashBytes, toHexDigest } from "../../core/shown-file.ts";
 import { readYamlText } from "../../core/yaml.ts";
 import type { Hub } from "../hub/hub.ts";
 import {

@@ -8,7 +8,7 @@ export const ANSWER_LIMIT = 4 * 1024 * 1024;
 /** The values in one answer, or in one event of a stream. */
 const ANSWER_VALUES = 50_000;
 
-/** Where a peer is, and how it knows us. Read for each call, so that a secret stored later counts. */
+/** The address of a peer and the headers for it. Read for each call, so that a secret stored later counts. */
 export interface PeerEndpoint {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -69,7 +69,7 @@ export function createPeerError(peer: string, why: string, hint = "Try again lat
 }
 
 function createLoginError(peer: string, status: number): QmError {
-  const hint = "An operator must set its token. {qm peers show} tells more.";
+  const hint = `An operator must correct peers.${peer}.token.`;
   return new QmError("needs_login", `the peer ${peer} refused our token with ${status}`, { hint, details: { peer } });
 }
 

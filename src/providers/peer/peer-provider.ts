@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import { PEER_CATEGORY } from "../../core/delegation.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { peerStates } from "./peer-answer.ts";
 import type { PeerMessage, RemotePeer } from "./remote-peer.ts";
 
-const PEER = "agent.peer";
 /** A turn takes many requests to a model. Each has a limit of its own. */
 const TURN_MS = 30 * 60_000;
 const CLOSING_MS = 10_000;
@@ -61,7 +61,7 @@ export function peerProvider({ peers, listActors }: PeerProviderOptions): Provid
   const watchers = new Set<() => void>();
   const remote = peers.map(defineRemotePeer);
   return {
-    category: PEER,
+    category: PEER_CATEGORY,
     capability: "Delegate work to other agents.",
     list: () => [...remote, ...listActors().map(defineLocalPeer)],
     watch(onChange) {
@@ -79,13 +79,15 @@ export function peerProvider({ peers, listActors }: PeerProviderOptions): Provid
 }
 
 function defineRemotePeer({ name, description, timeoutMs, remote }: ConfiguredPeer): Action {
-  return defineAction(PEER, {
+  return defineAction(PEER_CATEGORY, {
     entry: name,
     description: description ?? `Delegate a message to the agent ${name}, which another process runs.`,
     source: `peer:${name}`,
     tags: ["peer", "remote"],
     effect: "external",
     input: remoteInput,
+    // Every argument is optional, so an example made from the schema would be empty.
+    examples: [{ args: { message: "What can you help with?" } }],
     output,
     readiness: () => remote.health().readiness,
     readinessReason: () => remote.health().reason,
@@ -95,8 +97,8 @@ function defineRemotePeer({ name, description, timeoutMs, remote }: ConfiguredPe
   });
 }
 
-function defineLocalPeer({ name, description, isExposed, delegate }: LocalPeer): Action {
-  const action = defineAction(PEER, {
+export function defineLocalPeer({ name, description, isExposed, delegate }: LocalPeer): Action {
+  const action = defineAction(PEER_CATEGORY, {
     entry: name,
     description: description ?? `Delegate a message to the actor ${name}.`,
     tags: ["peer", "local"],

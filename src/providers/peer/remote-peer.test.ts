@@ -112,6 +112,23 @@ describe.each([{ streaming: true }, { streaming: false }])("a peer with streamin
     expect(seen).toHaveLength(1);
   });
 
+  test("whose person approves in time completes the same call", async () => {
+    const { url } = await startSdkAgent(
+      async (_, say) => {
+        say("auth_required", "Ann must agree.");
+        await quartermaster.ledger.flush();
+        say("working", "Ann agreed.");
+        return [toTextPart("Done.")];
+      },
+      { streaming },
+    );
+    const quartermaster = await openWithPeer(url);
+
+    const outcome = await quartermaster.invoke("agent.peer__helper", { message: "delete it" });
+
+    expect(outcome).toMatchObject({ status: "done", data: { state: "completed", text: "Done." } });
+  });
+
   test("is told when the call is cancelled", async () => {
     const { url, cancelled } = await startSdkAgent(
       (_message, say, { isCancelled }) =>

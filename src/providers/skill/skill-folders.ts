@@ -6,8 +6,8 @@ import { yieldToEventLoop } from "../../core/async.ts";
 import { decodeText } from "../../core/decode-text.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { digestFiles, type FileBytes, hashFiles } from "../../core/file-digest.ts";
 import { quoteName, SEPARATOR } from "../../core/names.ts";
-import { type FileBytes, hashFiles, listShownFiles } from "../../core/shown-file.ts";
 import { TOOL_FILES } from "./code/tool-file.ts";
 import { parseSkillFile, type SkillFile, type SkillProblem } from "./skill-file.ts";
 
@@ -276,7 +276,7 @@ export async function readSkillContents({ folder }: Pick<Skill, "folder">): Prom
     problems.push(createError("unreadable", `${current} cannot be read: ${code ?? getErrorMessage(thrown)}`));
     return { files, problems };
   }
-  return { files, problems, digest: hashFiles(listShownFiles(files)) };
+  return { files, problems, digest: hashFiles(digestFiles(files)) };
 }
 
 /** A text that changes when a file of the skill does, without reading the files. Undefined: it cannot be told. */

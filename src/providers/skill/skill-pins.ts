@@ -1,4 +1,4 @@
-import type { FileBytes, GetContent } from "../../core/shown-file.ts";
+import type { FileBytes, GetContent } from "../../core/file-digest.ts";
 
 /** The files of a skill that are trusted: a person accepted them, or they are code that was used first. */
 export interface SkillPin {

@@ -3,8 +3,8 @@ import type { Caller } from "../../core/caller.ts";
 import { formatCount, quoteShellWord } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
+import { digestFiles, type FileBytes } from "../../core/file-digest.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import { type FileBytes, listShownFiles } from "../../core/shown-file.ts";
 import { TOOL_FILES } from "./code/tool-file.ts";
 import type { SkillFile } from "./skill-file.ts";
 import {
@@ -252,7 +252,7 @@ export function createSkillTrust({ pins, runtime, scan = () => [], record = () =
 }
 
 const toHashes = (files: FileBytes): SkillFileHashes =>
-  Object.fromEntries(listShownFiles(files).map(({ path, digest }) => [path, digest]));
+  Object.fromEntries(digestFiles(files).map(({ path, digest }) => [path, digest]));
 
 /** The files in the order in which a person reads them: the SKILL.md, the program, the others. */
 function orderFiles({ fileName }: Skill, files: FileBytes): FileBytes {

@@ -1,4 +1,4 @@
-import { type FileBytes, hashBytes, listShownFiles } from "../../core/shown-file.ts";
+import { digestFiles, type FileBytes, hashBytes } from "../../core/file-digest.ts";
 import type { MethodServices } from "./method/method-services.ts";
 import type { SkillPin, SkillPinStore } from "./skill-pins.ts";
 import { createSkillTrust, type SkillTrust } from "./skill-trust.ts";
@@ -12,7 +12,7 @@ export function createMemorySkillPins(): SkillPinStore {
     all: async () => [...pins.values()].map(({ pin }) => pin),
     get: async (root, skill) => pins.get(toKey(root, skill))?.pin,
     async getFiles(root, skill) {
-      const files = listShownFiles(pins.get(toKey(root, skill))?.files ?? new Map());
+      const files = digestFiles(pins.get(toKey(root, skill))?.files ?? new Map());
       return Object.fromEntries(files.map(({ path, digest }) => [path, digest]));
     },
     getContent: async (digest) =>

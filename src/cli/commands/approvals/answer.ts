@@ -7,7 +7,7 @@ import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requireApproval, requireYes } from "../../approver.ts";
 import type { Context } from "../../context.ts";
 import { exitCodes, getOutcomeExitCode } from "../../exit-codes.ts";
-import { showFilePages } from "../../file-pages.ts";
+import { showFilesToApprover } from "../../file-pages.ts";
 import { showProgress } from "../../terminal.ts";
 import { formatApprovalAnswer, showApprovalCall } from "./approval-text.ts";
 import { findApproval, getConfiguredLevelRoles, suggestApprovers } from "./lookup.ts";
@@ -32,7 +32,7 @@ export async function runApprovalsAnswer(
   showApprovalCall(out.isJson ? toStderrOutput(out) : out, found, getConfiguredLevelRoles(config, found));
   if (decision === "approved") {
     // A person approves what they were shown, so the files come first.
-    await showFilePages(context, (position) => approvals.readFiles(found.id, position), !yes);
+    await showFilesToApprover(context, (position) => approvals.readFiles(found.id, position), yes);
     await requireApproval(context, person, { question: "Approve exactly this call?", done: decision, yes });
   } else await requireYes(context, { question: "Deny it?", done: decision, yes });
 

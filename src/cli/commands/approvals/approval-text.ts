@@ -8,8 +8,8 @@ import {
   toVisibleLine,
   toVisibleText,
 } from "../../../core/display-text.ts";
+import type { FileDigest } from "../../../core/file-digest.ts";
 import { clip } from "../../../core/json.ts";
-import type { ShownFile } from "../../../core/shown-file.ts";
 import type { CommandOutput } from "../../output.ts";
 
 type CallOutput = Pick<CommandOutput, "line" | "bold" | "warn">;
@@ -61,7 +61,7 @@ export function showApprovalCall(out: CallOutput, approval: ApprovalView, roles:
   field("Approver", `anyone with ${toOneLine(who)} (level ${toOneLine(level)}), until ${expiresAt}`);
 }
 
-const formatFile = ({ path, size, digest }: ShownFile): string =>
+const formatFile = ({ path, size, digest }: FileDigest): string =>
   `${toVisibleLine(path)}, ${formatCount(size, "byte")}, SHA-256 ${digest}`;
 
 /** Prints the state of an approval and its history. `why`: the reason of a failure. */

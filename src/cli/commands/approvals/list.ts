@@ -93,7 +93,7 @@ export async function runApprovalsShow(context: Context, workspace: Workspace, i
   const readPage: ReadPortion = (position) => approvals.readFiles(found.id, position);
   if (out.isJson) return out.json({ ...approval, ...(full && { parts: await readAllParts(readPage) }) });
   showApprovalCall(out, approval, getConfiguredLevelRoles(workspace.config, approval), !full);
-  if (full) await showFilePages(context, readPage, false);
+  if (full) await showFilePages(context, readPage);
   else if (approval.files !== undefined)
     out.line(out.dim(`\`qm approvals show ${approval.id} --full\` shows the files.`));
   showApprovalHistory(out, approval, await readFailureReason(approvals, approval));

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
+import { toHexDigest } from "../../../core/file-digest.ts";
 import { getOwn } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
-import { toHexDigest } from "../../../core/shown-file.ts";
 import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
 import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
@@ -61,7 +61,7 @@ async function runServersReview(
   if (!out.isJson || accept)
     for (const each of waiting) {
       showWithheld(context, each, formatDefinitionDiff(each.accepted, each.definition));
-      if (accept) await showSkillFiles(context, servers, each, !yes);
+      if (accept) await showSkillFiles(context, servers, each, yes);
     }
   const amount = formatCount(waiting.length, "definition");
   const result = accept ? "accepted" : reject ? "rejected" : "withheld";
@@ -84,19 +84,19 @@ async function showSkillFiles(
   context: Context,
   { hub, manifests }: Workspace["servers"],
   { server, definition: { skill }, accepted }: WithheldTool & { readonly server: string },
-  isAsking: boolean,
+  yes: boolean | undefined,
 ): Promise<void> {
   if (skill === undefined || skill.resources === "dynamic") return;
   const { readSkillFiles } = await import("../../../mcp/provider/skill-files.ts");
   const { listSkillFiles } = await import("../../../mcp/manifests/offered-skill.ts");
-  const { comparePages, showFilePages } = await import("../../file-pages.ts");
+  const { comparePages, showFilesToApprover } = await import("../../file-pages.ts");
   const files = await readSkillFiles(hub, server, skill, { signal: context.io.signal });
   const trusted = new Map<string, Uint8Array>();
   for (const [path, { digest = "" }] of accepted?.skill === undefined ? [] : listSkillFiles(accepted.skill)) {
     const bytes = await manifests.getContent(toHexDigest(digest));
     if (bytes !== undefined) trusted.set(path, bytes);
   }
-  await showFilePages(context, comparePages(files, trusted), isAsking);
+  await showFilesToApprover(context, comparePages(files, trusted), yes);
   await manifests.addContents(files);
 }
 

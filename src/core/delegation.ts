@@ -2,8 +2,15 @@ import type { Caller } from "./caller.ts";
 import { QmError } from "./errors.ts";
 import { isRecord } from "./json.ts";
 
+/** The category of other agents and actors as actions. */
+export const PEER_CATEGORY = "agent.peer";
+
 /** The surface of calls that other agents make. */
 export const PEER_VIA = "a2a";
+
+/** The user of calls that are made for another agent, also by the actors that it calls. */
+export const toPeerUser = (client: string) => ({ id: `peer:${client}` });
+export const isForPeer = ({ user }: Pick<Caller, "user">): boolean => user?.id.startsWith("peer:") === true;
 
 /** The number of hops in the metadata of an A2A message. */
 export const HOPS_KEY = "quartermaster.hops";
@@ -14,6 +21,11 @@ export function checkHops({ hops = 0 }: Pick<Caller, "hops">, limit: number): vo
   throw new QmError("denied", `the work would be handed on ${hops} times, and the limit is ${limit}`, {
     hint: "Do it yourself, or answer with what you have.",
   });
+}
+
+/** The caller of work that is handed on to another actor: one hop further, and in no turn yet. */
+export function handOn({ turn: _, ...caller }: Caller, actor: string): Caller {
+  return { ...caller, actor, hops: (caller.hops ?? 0) + 1 };
 }
 
 /** The hops of work that the caller hands on. Throws `denied`. */

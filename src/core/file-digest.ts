@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 
 /** A file that a call would use, as it is listed for the person who approves the call. */
-export interface ShownFile {
+export interface FileDigest {
   /** With `/` between the parts. */
   readonly path: string;
   readonly size: number;
@@ -20,9 +20,9 @@ export const hashBytes = (bytes: Uint8Array): string => hash("sha256", bytes, "h
 /** The digits of a digest with the name of its algorithm, as MCP servers list it. */
 export const toHexDigest = (digest: string): string => digest.slice("sha256:".length);
 
-export const listShownFiles = (files: FileBytes): readonly ShownFile[] =>
+export const digestFiles = (files: FileBytes): readonly FileDigest[] =>
   Array.from(files, ([path, bytes]) => ({ path, size: bytes.length, digest: hashBytes(bytes) }));
 
 /** One digest of the names and the contents of all files. */
-export const hashFiles = (files: readonly Pick<ShownFile, "path" | "digest">[]): string =>
+export const hashFiles = (files: readonly Pick<FileDigest, "path" | "digest">[]): string =>
   hash("sha256", files.map(({ path, digest }) => `${JSON.stringify(path)} ${digest}\n`).join(""), "hex");

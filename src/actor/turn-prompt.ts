@@ -7,9 +7,9 @@ const ANSWERING = createSection("Answering", [
   "Calls that do not need each other's results can be made in one answer.",
 ]).text;
 
-/** What an actor's model is told before the conversation, and the tool that a weak one must call first. */
+/** Builds the system prompt of a turn. Answers it with the tool that a weak model must call first. */
 export async function buildSystemPrompt(services: Pick<ActorServices, "buildPrompt">, caller: Caller, message: string) {
   const { text, prefix, firstTool } = await services.buildPrompt(caller, message);
-  // What changes from turn to turn stays at the end, so that the beginning can be cached.
+  // The parts that change from turn to turn stay at the end, so that the beginning can be cached.
   return { system: `${prefix}\n\n${ANSWERING}${text.slice(prefix.length)}`, firstTool };
 }

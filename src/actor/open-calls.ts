@@ -36,3 +36,9 @@ export async function takeResults(
   );
   return { ...progress, open };
 }
+
+/** Withdraws the calls of a cancelled turn that wait for people: approving one later must not run it. */
+export async function withdrawCalls(services: ActorServices, { open = [] }: TurnProgress): Promise<void> {
+  for (const { approvalId, text } of open)
+    if (approvalId !== undefined && text === undefined) await services.withdraw(approvalId, "the turn was cancelled");
+}
