@@ -238,6 +238,18 @@ describe("an exposed actor", () => {
     expect(await world.readEffects()).toBe("pay 9\n");
   });
 
+  test("whose model fails tells nothing about that model", async () => {
+    const broken = { name: "m", generate: () => Promise.reject(new Error("no route to http://10.1.2.3/v1")) };
+    const { url, quartermaster } = await openWorld({ models: { clerk: broken }, policy: { actors: [CLERK] } });
+    const client = await connect(url);
+
+    const task = (await client.sendMessage(sayTo("hello"))) as Task;
+
+    expect(show(task)).toMatchObject({ state: "FAILED", said: "It failed on this side: model_failed." });
+    const [ended] = await quartermaster.ledger.read({ type: "call.ended" });
+    expect(JSON.stringify(ended?.data)).toContain("10.1.2.3");
+  });
+
   test("tells no value that other agents may not see, and fills in its tokens", async () => {
     const { url } = await openClerk();
     const client = await connect(url);

@@ -6,6 +6,8 @@ import type { TaskChange, TaskPart } from "./peer-task.ts";
 /** As much of a result as one answer may hold. */
 const RESULT_CHARS = 2 * 1024 * 1024;
 const STATUS_CHARS = 4_000;
+/** Errors that tell about this installation: addresses, files, missing keys. They are in the ledger. */
+const OWN_FAULTS: readonly string[] = ["model_failed", "no_model", "invalid_config", "internal", "store_failed"];
 
 /** The state of a task after its call. */
 export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
@@ -20,7 +22,8 @@ export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
   if (outcome.status !== "done") {
     const isCancelled = outcome.error.code === "cancelled";
     const state = outcome.status === "refused" ? "rejected" : isCancelled ? "cancelled" : "failed";
-    return { state, status: cut(outcome.reason) };
+    const { code } = outcome.error;
+    return { state, status: OWN_FAULTS.includes(code) ? `It failed on this side: ${code}.` : cut(outcome.reason) };
   }
   // The view for peers, without hidden fields.
   const data = getModelData(outcome);
