@@ -61,7 +61,7 @@ assert.match(JSON.stringify(calls), /"status":"done"/);
 // #region server
 
 const server = await startModelServer(simulated);
-// base_url: server.url, provider: openai-compatible
+console.log(server.url); // http://127.0.0.1:<port>/v1
 await server.close();
 
 // #endregion

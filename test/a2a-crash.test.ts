@@ -12,6 +12,7 @@ import { createQuartermaster, type Quartermaster } from "../src/index.ts";
 import type { A2aVisit } from "./fixtures/a2a-process.ts";
 import { ANN_TOKEN } from "./fixtures/a2a-world.ts";
 import { findCompiled } from "./support/compiled.ts";
+import { runSql } from "./support/run-sql.ts";
 
 afterEach(cleanUp);
 
@@ -129,6 +130,38 @@ test("an exposed actor whose process is killed goes on with its turn, and runs n
   await serve(folder, port);
 
   expect(await calling).toMatchObject({ status: "done", data: { state: "completed", text: "Held, I think." } });
+  expect(readEffects(folder)).toEqual(["hold clerk"]);
+});
+
+test("an exposed actor that had answered when its process was killed does not begin again", async () => {
+  const folder = await createTestFolder({ release: "" });
+  const { child, url, port } = await serve(folder);
+  const caller = await openCaller(url);
+  // The answer of the actor cannot be stored with the task before the process is killed.
+  runSql(
+    join(folder, "store.db"),
+    `create trigger full before update on peer_tasks when new.state = 'completed'
+      begin select raise(abort, 'the disk is full'); end`,
+  );
+
+  const calling = caller.invoke("agent.peer__world", { message: "hold it" });
+  const store = await createQuartermaster({ store: join(folder, "store.db"), approvals: { worker: false } });
+  onTestFinished(() => store.close());
+  await vi.waitFor(
+    async () => {
+      const ended = await store.ledger.read({ type: "call.ended", action: "agent.peer__clerk" });
+      expect(ended).toHaveLength(1);
+    },
+    { timeout: 10_000 },
+  );
+  await kill(child);
+  runSql(join(folder, "store.db"), "drop trigger full");
+  await serve(folder, port);
+
+  expect(await calling).toMatchObject({
+    status: "failed",
+    error: { error: expect.stringContaining("Its process ended while it ran") },
+  });
   expect(readEffects(folder)).toEqual(["hold clerk"]);
 });
 

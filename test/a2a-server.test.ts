@@ -223,8 +223,12 @@ describe("an exposed actor", () => {
     const asked = (await client.sendMessage(sayTo("pay it"))) as Task;
     expect(show(asked)).toMatchObject({
       state: "AUTH_REQUIRED",
-      said: expect.stringContaining("must approve tool__pay"),
+      said: expect.stringContaining("must approve something that agent.peer__clerk does"),
     });
+    const second = (await client.sendMessage(sayTo("hello", { contextId: asked.contextId }))) as Task;
+    expect(show(second)).toMatchObject({ state: "FAILED", said: expect.stringContaining("waits for approval") });
+    // The client need not be allowed to see what the actor calls.
+    expect(JSON.stringify([show(asked), show(second)])).not.toContain("tool__pay");
     await answerQuestion(world, "approved");
 
     await vi.waitFor(async () => {
@@ -349,6 +353,33 @@ describe("a client", () => {
     expect(first.totalSize).toBe(3);
     expect([...first.tasks, ...second.tasks].map(({ id }) => id)).toEqual(ids.reverse());
     expect(second.nextPageToken).toBe("");
+  });
+
+  test("gets long tasks in shorter pages, and cannot make one longer for ever", async () => {
+    const { url } = await openWorld({ models: { clerk: createClerk() }, policy: { actors: [CLERK] } });
+    const client = await connect(url);
+    const say = async (text: string, more: Partial<Message> = {}) =>
+      (await client.sendMessage(
+        toRequest(
+          [
+            toPart({ $case: "text", value: text }),
+            toPart({ $case: "data", value: { skill: "agent.peer__clerk" } }),
+            toPart({ $case: "data", value: ["x".repeat(900_000)] }),
+          ],
+          more,
+        ),
+      )) as Task;
+    const { id } = await say("paint");
+    for (const _ of [1, 2, 3]) await say("paint", { taskId: id });
+    await expect(say("paint", { taskId: id })).rejects.toThrow("too long");
+    await say("paint");
+    const list = { tenant: "", contextId: "", status: 0, pageSize: 100, statusTimestampAfter: undefined };
+
+    const first = await client.listTasks({ ...list, pageToken: "" });
+    const second = await client.listTasks({ ...list, pageToken: first.nextPageToken });
+
+    expect([first.tasks.length, second.tasks.map((task) => task.id)]).toEqual([1, [id]]);
+    expect([first.totalSize, second.nextPageToken]).toEqual([2, ""]);
   });
 
   test("gets a card with what it may call; the public card has what all may", async () => {

@@ -107,4 +107,15 @@ describe("a turn whose process is killed", () => {
     });
     expect(readEffects()).toEqual(["send", "pay"]);
   }, 60_000);
+
+  test("does not begin a turn again that another actor has ended", async () => {
+    const { visit, readEffects } = openFolder();
+    const message = "hand over";
+
+    expect(await visit({ message, kill: "handed" })).toBeUndefined();
+    const last = await visit({ message, kill: "none" });
+
+    expect(last).toMatchObject({ envelope: { turnState: "complete", parts: [{ text: "Handed over." }] }, turns: 2 });
+    expect(readEffects()).toEqual(["send"]);
+  }, 60_000);
 });

@@ -58,6 +58,21 @@ test("older tool results become notes, and people still see them whole", async (
   expect(readResults(model.requests.at(-2)?.messages)[0]).toBe(results[0]);
 });
 
+test("an older result that became a note is for the actor alone, because it may have data from other actions", async () => {
+  const actors = [
+    { name: "clerk", tools: ["*"], surface: { kind: "flat" as const } },
+    { name: "guest", tools: ["tool__page", "note__*", "infospace__*"] },
+  ];
+  const { qm, model } = await openLibrary({ infospace: { enabled: true }, policy: { actors } });
+  for (let at = 0; at < 6; at++) await qm.callActor("clerk", `read ${at}`, { caller });
+  const [handle = ""] = /note__\d+/.exec(readResults(model.requests.at(-2)?.messages)[0] ?? "") ?? [];
+
+  const read = (actor: string) => qm.notes.read(handle, {}, { actor, ...caller });
+
+  expect(String(await read("clerk"))).toMatch(/^1 page page/);
+  await expect(read("guest")).rejects.toMatchObject({ code: "not_found" });
+});
+
 test("without an infospace, the model is told to make the call again", async () => {
   const { qm, model } = await openLibrary();
   for (let at = 0; at < 6; at++) await qm.callActor("clerk", `read ${at}`, { caller });

@@ -77,6 +77,15 @@ describe("the limit of steps", () => {
     expect(ran).toHaveLength(32);
     expect(readLastResults(model.requests[1]).filter((text) => text.includes("at most 32"))).toHaveLength(8);
   });
+
+  test("ends the turn of a model that calls without end", async () => {
+    const many = Array.from({ length: 1_001 }, () => ["tool__look"] as const);
+    const { qm, ran } = await openWorkplace({ go: [many] });
+
+    expect(await qm.callActor("clerk", "go")).toMatchObject({ turnState: "failed", error: { code: "model_failed" } });
+
+    expect(ran).toEqual([]);
+  });
 });
 
 test("a used up budget ends the turn with what was reached", async () => {

@@ -99,6 +99,7 @@ describe("respond", () => {
     ["an empty part", { parts: [{ partType: "response", text: " " }] }, "neither text nor data"],
     ["an unknown state", { parts: [{ partType: "response", text: "x" }], turn_state: "maybe" }, "turn_state"],
     ["nobody to pass to", { parts: [{ partType: "ack", text: "x" }], turn_state: "passed" }, "pass_to"],
+    ["too many parts", { parts: Array.from({ length: 1_001 }, () => ({ partType: "ack", text: "x" })) }, "1000 parts"],
     ["nonsense", "nonsense", "respond"],
   ])("with %s is answered with what is wrong, and the model tries again", async (_what, args, problem) => {
     const { qm, model } = await openWorkplace({ go: [[["respond", args]], [respondWith("Right.")]] });

@@ -77,6 +77,9 @@ export interface PeerTaskQuery {
   readonly limit: number;
 }
 
+/** `hasMore`: others follow, because of the limit or because these are long. */
+export type PeerTaskPage = { readonly tasks: readonly PeerTask[]; readonly hasMore: boolean };
+
 export interface PeerTaskStore {
   /**
    * Adds a task. A message that the client has sent before gives its first task again. Undefined: the client has too many
@@ -85,7 +88,7 @@ export interface PeerTaskStore {
   add(task: NewPeerTask, maxOpen: number): Promise<{ readonly task: PeerTask; readonly isNew: boolean } | undefined>;
   get(client: string, id: string): Promise<PeerTask | undefined>;
   /** Last changed first. */
-  list(query: PeerTaskQuery): Promise<readonly PeerTask[]>;
+  list(query: PeerTaskQuery): Promise<PeerTaskPage>;
   count(query: Omit<PeerTaskQuery, "after" | "limit">): Promise<number>;
   /** The tasks that a process works on or that wait for a person, oldest first. */
   listOpen(limit: number): Promise<readonly PeerTask[]>;

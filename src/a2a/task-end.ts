@@ -11,8 +11,10 @@ const STATUS_CHARS = 4_000;
 export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
   if (outcome.status === "waiting") {
     const { id, inner, level } = outcome.approval;
-    const what = inner ?? outcome.action;
-    const status = `A person with the level ${level} must approve ${what}: ${outcome.reason} Approval ${id}.`;
+    // What an actor calls may be hidden from the client.
+    const what =
+      inner === undefined ? `${outcome.action}: ${outcome.reason}` : `something that ${outcome.action} does.`;
+    const status = `A person with the level ${level} must approve ${what} Approval ${id}.`;
     return { state: "auth_required", status: cut(status), approval: { id, inner: inner !== undefined } };
   }
   if (outcome.status !== "done") {

@@ -1,4 +1,4 @@
-import { EventEmitter } from "node:events";
+import { EventEmitter, setMaxListeners } from "node:events";
 import { raceAbort, repeatEvery, settlesWithin } from "../core/async.ts";
 import { type Caller, type Dialogue, SAY_LOGGER } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -6,7 +6,14 @@ import { clip, type JsonObject } from "../core/json.ts";
 import { Lease, LeaseRenewal } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
-import { hasTaskEnded, type PeerTask, type PeerTaskQuery, type PeerTaskStore, type TaskMessage } from "./peer-task.ts";
+import {
+  hasTaskEnded,
+  type PeerTask,
+  type PeerTaskPage,
+  type PeerTaskQuery,
+  type PeerTaskStore,
+  type TaskMessage,
+} from "./peer-task.ts";
 import { toTaskEnd } from "./task-end.ts";
 
 /** A message of a client, and the call that answers it. */
@@ -30,7 +37,7 @@ export interface PeerTasks {
   send(request: TaskRequest): Promise<PeerTask>;
   /** Throws `not_found`. */
   get(client: string, id: string): Promise<PeerTask>;
-  list(query: PeerTaskQuery): Promise<readonly PeerTask[]>;
+  list(query: PeerTaskQuery): Promise<PeerTaskPage>;
   count(query: Omit<PeerTaskQuery, "after" | "limit">): Promise<number>;
   /** Throws `not_found`, and `conflict` if it has ended. */
   cancel(client: string, id: string): Promise<PeerTask>;
@@ -45,10 +52,12 @@ const LEASE_MS = 20_000;
 const OPEN_LIMIT = 64;
 const SCAN_LIMIT = 10_000;
 const MESSAGE_LIMIT = 100;
+const HISTORY_CHARS = 4 * 1024 * 1024;
+/** Updates that wait for a slow client. Progress beyond is not told. */
+const QUEUE_LIMIT = 100;
 /** Another process may change a task. */
 const POLL_MS = 1_000;
 const CLOSE_MS = 2_000;
-const QUEUE_LIMIT = 100;
 const PROGRESS_CHARS = 500;
 const INTERRUPTED = {
   state: "failed",
@@ -61,10 +70,12 @@ export function createPeerTasks(parts: {
   readonly self: ProcessInfo;
   /** Never rejects. */
   invoke(task: PeerTask, signal: AbortSignal, dialogue: Dialogue): Promise<Outcome>;
-  /** Reads the ledger about a call. `approvalId`: it asked a person. */
-  findCall(callId: string): Promise<{ readonly hasBegun: boolean; readonly approvalId?: string }>;
+  /** What became of a call, by its id. `approvalId`: it asked a person. `end`: it has ended. */
+  findCall(
+    callId: string,
+  ): Promise<{ readonly hasBegun: boolean; readonly approvalId?: string; readonly end?: object }>;
   /** Whether a call that had begun can be made again: it only reads, or continues where it was. */
-  canRepeat(action: string): boolean;
+  canRepeat(action: string, hasEnded: boolean): boolean;
   /** Resolves when an approval has ended. */
   waitForApproval(id: string, signal: AbortSignal): Promise<unknown>;
   /** The outcome of an approved call, for its caller. */
@@ -83,6 +94,8 @@ export function createPeerTasks(parts: {
   });
   const changes = new EventEmitter().setMaxListeners(0);
   const closing = new AbortController();
+  // Each task that waits for a person listens to it.
+  setMaxListeners(0, closing.signal);
   const work = new Set<Promise<void>>();
   const followed = new Set<string>();
 
@@ -146,7 +159,7 @@ export function createPeerTasks(parts: {
 
   /** Goes on with a task whose process died. A call that may have had its effect is not made again. */
   async function recover(task: PeerTask): Promise<void> {
-    const { hasBegun, approvalId } = await parts.findCall(task.callId);
+    const { hasBegun, approvalId, end } = await parts.findCall(task.callId);
     if (approvalId !== undefined) {
       const approval = { id: approvalId, inner: false };
       const waiting = await change(task, {
@@ -155,7 +168,7 @@ export function createPeerTasks(parts: {
         approval,
       });
       if (waiting !== undefined) follow(waiting);
-    } else if (hasBegun && !parts.canRepeat(task.action)) await change(task, INTERRUPTED);
+    } else if (hasBegun && !parts.canRepeat(task.action, end !== undefined)) await change(task, INTERRUPTED);
     else {
       const claimed = await claim(task);
       if (claimed !== undefined) run(claimed, () => execute(claimed));
@@ -184,6 +197,8 @@ export function createPeerTasks(parts: {
       throw new QmError("conflict", "the task has too many messages", { hint: "Start another task." });
     const question: TaskMessage = { id: runtime.newId(), role: "agent", parts: [{ text: task.status ?? "" }] };
     const messages = [...task.messages, question, message];
+    if (JSON.stringify(messages).length > HISTORY_CHARS)
+      throw new QmError("conflict", "the messages of the task are too long together", { hint: "Start another task." });
     const next = await claim(task, { messages, args, caller });
     if (next === undefined) throw new QmError("conflict", "the task was changed at the same time");
     run(next, () => execute(next));

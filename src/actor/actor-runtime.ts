@@ -42,12 +42,12 @@ export function createActorRuntime(services: ActorServices) {
   }
 
   /** Answers the session once no turn has it. Closes a turn whose process is gone. Throws `conflict`. */
-  async function openSession(caller: Caller): Promise<StoredSession> {
-    const name = { id: runtime.newId(), session: caller.session, actor: caller.actor };
-    const session = await sessions.open(caller, name, runtime.now());
+  async function openSession(caller: Caller, message: string): Promise<StoredSession> {
+    const facts = { id: runtime.newId(), session: caller.session, actor: caller.actor, title: toTitle(message) };
+    const session = await sessions.open(caller, facts, runtime.now());
     const open = await findOpenTurn(session);
     if (open === undefined) return session;
-    if (open.state === "suspended" && !hasExpired(open, runtime.now())) throw createWaitingError(open);
+    if (open.state === "suspended" && !hasExpired(open, runtime.now())) throw createWaitingError(open, caller);
     if (!turns.isLeft(open)) throw createBusyError(open.id);
     await closeTurn(session, open.id, "interrupted");
     return (await sessions.find(caller, session.session, session.actor))[0] ?? session;
@@ -68,7 +68,7 @@ export function createActorRuntime(services: ActorServices) {
       if (how === "cancelled") await withdrawCalls(services, before);
       const progress = await takeResults(services, before, turn.caller, results, { isClosing: true });
       const { messages } = closeOpenCalls(progress, `error: the turn was ${how} before this call ended.`);
-      await sessions.finish(session.id, { turn: id, messages, title: toTitle(progress), at: runtime.now() });
+      await sessions.finish(session.id, { turn: id, messages, at: runtime.now() });
       if (how === "interrupted")
         await services.record(turn.caller, { type: "turn.interrupted", data: { turnId: id, calls: progress.calls } });
       await turn.end(how === "interrupted" ? "failed" : "cancelled");
@@ -87,7 +87,7 @@ export function createActorRuntime(services: ActorServices) {
 
   async function startTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {
     const { actor, model } = requireActor(caller);
-    const session = await openSession(caller);
+    const session = await openSession(caller, message);
     const progress = startTurnProgress(message);
     const turn = await turns.begin(caller, progress as unknown as Json);
     await releaseOnError(turn, async () => {
@@ -167,7 +167,7 @@ export function createActorRuntime(services: ActorServices) {
     closeTurn,
     async callActor(caller: Caller, message: string, options: CallActorOptions): Promise<ActorEnvelope> {
       if (typeof message !== "string" || message.trim() === "" || message.length > MESSAGE_LIMIT)
-        throw new QmError("invalid_config", `the message must be text of at most ${MESSAGE_LIMIT} characters`);
+        throw new QmError("invalid_config", `the message must be text of 1 to ${MESSAGE_LIMIT} characters`);
       return startTurn(caller, message, toRunOptions(options));
     },
     async resumeActor(token: string, options: CallActorOptions): Promise<ActorEnvelope> {
@@ -189,7 +189,9 @@ export function createActorRuntime(services: ActorServices) {
     async resumeSession(session: StoredSession, options: CallActorOptions): Promise<ActorEnvelope> {
       const open = await findOpenTurn(session);
       if (open === undefined)
-        throw new QmError("conflict", "no turn of this session is open", { hint: "Send a message." });
+        throw new QmError("conflict", `no turn of the session ${quoteName(session.session)} is open`, {
+          hint: "Send a message, or choose another session. {qm sessions list} shows which ones have an open turn.",
+        });
       return continueTurn(session, open, () => turns.resumeById(open.id), toRunOptions(options));
     },
     /** Cancels the open turn of a session. Calls that wait for a person are withdrawn. False: there was none. */
@@ -218,10 +220,12 @@ const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
   onEvent,
 });
 
-function createWaitingError({ id, calls }: StoredTurn): QmError {
+/** What the turn calls may be hidden from an actor that delegated it. */
+function createWaitingError({ id, calls }: StoredTurn, { hops = 0 }: Caller): QmError {
   const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
+  const what = hops === 0 ? ` of ${names}` : "";
   const hint = "A person must answer first. Then the turn can be resumed; it can also be cancelled.";
-  return new QmError("conflict", `a turn of this session waits for approval of ${names}`, {
+  return new QmError("conflict", `a turn of this session waits for approval${what}`, {
     hint,
     details: { turn: id },
   });

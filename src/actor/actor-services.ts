@@ -47,7 +47,7 @@ export interface ActorServices extends CallFinder {
   /** Stores a tool result as a note and answers its handle. Undefined: the infospace is off, or has no room. */
   storeResult(text: string, caller: Caller, action: string): Promise<string | undefined>;
   /** Whether an action may be run again after a crash, because running it twice is like running it once. */
-  isRepeatable(action: string, caller: Caller): boolean;
+  isRepeatable(action: string, caller: Caller, hasEnded: boolean): boolean;
   /** The decision on a call, without making it. Undefined: the caller does not see the action. */
   decide(action: string, args: JsonObject, caller: Caller): PolicyDecision | undefined;
   /** Stores and restores which actions the data of a delegated turn comes from. */

@@ -26,8 +26,8 @@ export async function takeResults(
         return { ...call, text: result.outcome.value, ok: result.outcome.status === "done" };
       if (result === undefined) {
         const { callId, name } = call;
-        const recovered = await recoverCall(services, { callId, name, caller }, (action) =>
-          action === undefined ? false : services.isRepeatable(action, caller),
+        const recovered = await recoverCall(services, { callId, name, caller }, (action, hasEnded) =>
+          action === undefined ? false : services.isRepeatable(action, caller, hasEnded),
         );
         if (recovered.kind === "ended") return { ...call, text: recovered.text, ok: recovered.isDone };
       }

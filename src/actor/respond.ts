@@ -5,6 +5,8 @@ import { toJsonSchema } from "../core/standard-schema.ts";
 import { prepareToolArguments, type SurfaceTool } from "../surface/surface.ts";
 import { type AnswerPart, partTypes } from "./envelope.ts";
 
+const PART_LIMIT = 1_000;
+
 const respondShape = z.object({
   parts: z
     .array(
@@ -46,6 +48,7 @@ export function readResponse(args: unknown): ModelResponse {
     turn_state: state,
     pass_to: passTo,
   } = prepareToolArguments(respondTool, args) as JsonObject & z.infer<typeof respondShape>;
+  if (parts.length > PART_LIMIT) throw createResponseError(`at most ${PART_LIMIT} parts in one answer`);
   const empty = parts.findIndex(({ text = "", data }) => text.trim() === "" && data === undefined);
   if (empty >= 0) throw createResponseError(`part ${empty + 1} has neither text nor data`);
   if (state === "passed" && (passTo ?? "").trim() === "") throw createResponseError("passed needs pass_to");

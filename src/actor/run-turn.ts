@@ -12,7 +12,7 @@ import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
 import { withdrawCalls } from "./open-calls.ts";
 import type { StoredSession } from "./session-store.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
-import { addUse, closeOpenCalls, countUse, type TurnProgress, toTitle } from "./turn-progress.ts";
+import { addUse, closeOpenCalls, countUse, type TurnProgress } from "./turn-progress.ts";
 import { buildSystemPrompt } from "./turn-prompt.ts";
 
 const DEFAULT_STEPS = 20;
@@ -121,7 +121,7 @@ async function keepTurn(
     await turn.save(closed as unknown as Json);
     const result =
       key === undefined ? undefined : ((passedTo === undefined ? envelope : { passedTo }) as unknown as Json);
-    const end = { turn: turn.id, messages: closed.messages, title: toTitle(progress), at: runtime.now() };
+    const end = { turn: turn.id, messages: closed.messages, at: runtime.now() };
     await sessions.finish(session.id, { ...end, ...omitUndefined({ result }) });
     await turn.end(turnState === "failed" || turnState === "cancelled" ? turnState : "complete");
     return undefined;

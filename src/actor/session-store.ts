@@ -61,8 +61,12 @@ export interface MessagePage {
 
 /** Sessions by actor. A turn claims its session, so that one turn at a time changes it. */
 export interface SessionStore {
-  /** Finds the session, or adds it with this id. */
-  open(owner: SessionOwner, name: Pick<StoredSession, "id" | "session" | "actor">, at: Date): Promise<StoredSession>;
+  /** Finds the session, or adds it with this id and title. */
+  open(
+    owner: SessionOwner,
+    facts: Pick<StoredSession, "id" | "session" | "actor" | "title">,
+    at: Date,
+  ): Promise<StoredSession>;
   /** The sessions of the owner with this name, oldest first: one for each actor. */
   find(owner: SessionOwner, session: string, actor?: string): Promise<readonly StoredSession[]>;
   list(query: SessionQuery): Promise<readonly SessionSummary[]>;
@@ -85,8 +89,6 @@ export interface SessionStore {
 export interface FinishedTurn {
   readonly turn: string;
   readonly messages: readonly ModelMessage[];
-  /** For a session without one. */
-  readonly title: string;
   /** The answer of a delegated turn, until its caller has got it. */
   readonly result?: Json;
   readonly at: Date;

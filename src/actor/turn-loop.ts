@@ -18,6 +18,8 @@ import { addUse, type OpenCall, type TurnProgress } from "./turn-progress.ts";
 
 /** Answers with mistakes of form that cost no step, in a row. */
 const UNCOUNTED_LIMIT = 3;
+/** More calls in one answer end the turn. Those beyond `CALL_LIMIT` are only refused. */
+const ANSWER_CALLS = 1_000;
 
 export interface TurnLoopParts extends ActorSurface {
   readonly turn: Turn;
@@ -102,6 +104,8 @@ export function createTurnLoop(parts: TurnLoopParts, start: TurnProgress) {
     const text = message.text.trim();
     wasEmpty = message.toolCalls.length === 0 && text === "";
     if (wasEmpty) return retryEmpty(finish);
+    if (message.toolCalls.length > ANSWER_CALLS)
+      throw new QmError("model_failed", `the model made more than ${ANSWER_CALLS} calls in one answer`);
     const messages = [...progress.messages, toJsonMessage(message)];
     if (message.toolCalls.length > 0) {
       const open = message.toolCalls.map(({ id, name, args }) => {

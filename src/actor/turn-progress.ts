@@ -76,8 +76,8 @@ export const countUse = ({ requests, calls, inputTokens, outputTokens, cost }: T
 
 const TITLE_CHARS = 80;
 
-/** The title of a session that begins with this turn. */
-export const toTitle = ({ message }: TurnProgress): string => clip(message.trim().split("\n", 1)[0] ?? "", TITLE_CHARS);
+/** The title of a session that begins with this message. */
+export const toTitle = (message: string): string => clip(message.trim().split("\n", 1)[0] ?? "", TITLE_CHARS);
 
 /** Adds a result for every open call, so that no call in the history lacks one. */
 export function closeOpenCalls(progress: TurnProgress, missing: string): TurnProgress {

@@ -77,13 +77,17 @@ export function createActorSystem(parts: ActorSystemParts) {
     },
     async storeResult(data, caller, action) {
       const author = { caller, action, callId: runtime.newId() };
-      const kept = await infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
+      const kept = await infospace.lineage.track(false, async () => {
+        // It is no longer known which actions the data comes from. No action has this name, so the note is for its maker.
+        infospace.lineage.add(["actor-history"]);
+        return infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
+      });
       return kept?.handle;
     },
-    isRepeatable(name, caller) {
+    isRepeatable(name, caller, hasEnded) {
       const action = backend.getView(caller).get(name);
-      // The turn of an actor continues where it was.
-      return action?.idempotent === true || action?.localActor !== undefined;
+      // The turn of an actor continues where it was. After its end, another one would begin.
+      return action?.idempotent === true || (action?.localActor !== undefined && !hasEnded);
     },
     withdraw: (id, reason) => withdrawApproval(parts, id, reason),
     record: (caller, event) => ledger.flush(parts.record(caller, event)),

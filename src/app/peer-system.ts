@@ -124,8 +124,11 @@ export function createPeerSystem(parts: {
     async card(name, signal) {
       const found = remotes.find((peer) => peer.name === name);
       if (found !== undefined) return found.remote.readCard(signal);
-      const hint = `Peers are in peers of quartermaster.yaml${didYouMean(name, Object.keys(peers))}.`;
-      throw new QmError("not_found", `no peer ${JSON.stringify(name)} is configured`, { hint });
+      throw new QmError(
+        "not_found",
+        `no peer ${JSON.stringify(name)} is configured${didYouMean(name, Object.keys(peers))}`,
+        { hint: "{qm peers list} shows the peers." },
+      );
     },
     listExposed: (caller) =>
       parts
@@ -157,11 +160,11 @@ export function createPeerSystem(parts: {
         return fillTokens(task, await invoke(call, signal));
       },
       findCall: createCallFinder(parts.ledger, approvals).findCall,
-      canRepeat(name) {
+      canRepeat(name, hasEnded) {
         const action = findAction(name);
         if (action === undefined) return false;
-        // The turn of an actor is stored step by step, and continues.
-        return action.localActor !== undefined || action.idempotent || !hasSideEffects(action.effect);
+        // The turn of an actor is stored step by step, and continues. After its end, another one would begin.
+        return (action.localActor !== undefined && !hasEnded) || action.idempotent || !hasSideEffects(action.effect);
       },
       waitForApproval: (id, signal) => approvals.look(id, { signal }),
       takeOutcome: async (task, id) => fillTokens(task, await approvals.outcome(id, { timeoutMs: 0 })),

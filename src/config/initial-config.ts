@@ -32,7 +32,7 @@ providers:
 #  folders: [team/skills]
 #  project_folders: []
 
-# Language models, for skills that ask one. They use the model "default".
+# Language models, for actors that answer messages (\`qm chat\`) and for skills that ask one. Without a name: "default".
 #models:
 #  default:
 #    provider: anthropic
@@ -98,6 +98,7 @@ actors:
   #reviewer:
   #  tools: [file__read, file__list, file__grep]
   #  scope: reviewer
+  #  instructions: You review changes. Name the worst problem first.
 
 # Named sets of skills and actions that only the actors in them see. \`qm worlds\` shows them.
 #worlds:

@@ -27,11 +27,14 @@ export type RecoveredCall =
   | { readonly kind: "repeat" }
   | { readonly kind: "ended"; readonly text: string; readonly isDone: boolean };
 
-/** Finds out what became of a call of an earlier process. `isRepeatable`: running the action twice is like running it once. */
+/**
+ * Finds out what became of a call of an earlier process. `isRepeatable`: running the action twice is like running it once;
+ * it is told whether the call has ended.
+ */
 export async function recoverCall(
   finder: CallFinder,
   call: { readonly callId: string; readonly name: string; readonly caller: Caller; readonly approvalId?: string },
-  isRepeatable: (action: string | undefined) => boolean,
+  isRepeatable: (action: string | undefined, hasEnded: boolean) => boolean,
 ): Promise<RecoveredCall> {
   const { callId, caller, approvalId } = call;
   const found: FoundCall = approvalId === undefined ? await finder.findCall(callId) : { approvalId, hasBegun: false };
@@ -41,7 +44,7 @@ export async function recoverCall(
     return { kind: "ended", text: outcome.value, isDone: outcome.status === "done" };
   }
   const isHarmless = found.effect !== undefined && !hasSideEffects(found.effect);
-  if (!found.hasBegun || isHarmless || isRepeatable(found.action)) return { kind: "repeat" };
+  if (!found.hasBegun || isHarmless || isRepeatable(found.action, found.end !== undefined)) return { kind: "repeat" };
   if (found.end !== undefined) return { kind: "ended", ...found.end };
   const name = found.action ?? call.name;
   const text = `error: this call of ${name} was interrupted. It may have had an effect: look before you try again.`;

@@ -210,9 +210,8 @@ async function listTasks(tasks: PeerTasks, client: string, params: ListTasksRequ
     ...(since && { since: new Date(since).toISOString() }),
   };
   const after = pageToken ? { after: parsePageToken(pageToken) } : {};
-  const found = await tasks.list({ ...query, ...after, limit: pageSize + 1 });
-  const page = found.slice(0, pageSize);
-  const last = found.length > pageSize ? page.at(-1) : undefined;
+  const { tasks: page, hasMore } = await tasks.list({ ...query, ...after, limit: pageSize });
+  const last = hasMore ? page.at(-1) : undefined;
   return {
     tasks: page.map((task): Task => toTask(task, historyLength, includeArtifacts === true)),
     nextPageToken: last === undefined ? "" : Buffer.from(`${last.changedAt} ${last.id}`).toString("base64url"),

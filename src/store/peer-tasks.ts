@@ -7,9 +7,11 @@ import {
   type TaskMessage,
   type TaskPart,
 } from "../a2a/peer-task.ts";
-import { matchTexts, type Sql, type SqlQuery, type SqlRow, sql, toStorableText, whereAll } from "./sql.ts";
+import { joinQueries, matchTexts, type Sql, type SqlQuery, type SqlRow, sql, toStorableText, whereAll } from "./sql.ts";
 import { optionalField, readIntactRows, readJsonList, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
 
+/** As much as is read at once. */
+const PAGE_CHARS = 2 * 1024 * 1024;
 const isOpen = sql`state in ('working', 'auth_required')`;
 
 /** Tasks of other agents in SQL: one row each. */
@@ -25,10 +27,21 @@ export function createSqlPeerTaskStore(db: Sql): PeerTaskStore {
         after === undefined
           ? []
           : [sql`(changed_at, id) < (${toStorableText(after.changedAt)}, ${toStorableText(after.id)})`];
-      const rows = await db.all(sql`
-        select * from peer_tasks ${whereAll([...toConditions(query), ...older])}
-        order by changed_at desc, id desc limit ${limit}`);
-      return readIntactRows(rows, toPeerTask);
+      const found = await db.all(sql`
+        select id, length(messages) + length(args) + length(result) as size from peer_tasks
+        ${whereAll([...toConditions(query), ...older])} order by changed_at desc, id desc limit ${limit + 1}`);
+      let chars = 0;
+      const fitting = found.slice(0, limit).filter(({ size }, at) => {
+        chars += Number(size);
+        return at === 0 || chars <= PAGE_CHARS;
+      });
+      if (fitting.length === 0) return { tasks: [], hasMore: false };
+      const ids = joinQueries(
+        fitting.map(({ id }) => sql`${String(id)}`),
+        ", ",
+      );
+      const rows = await db.all(sql`select * from peer_tasks where id in (${ids}) order by changed_at desc, id desc`);
+      return { tasks: readIntactRows(rows, toPeerTask), hasMore: found.length > fitting.length };
     },
     async count(query) {
       const [row] = await db.all(sql`select count(*) as found from peer_tasks ${whereAll(toConditions(query))}`);

@@ -15,7 +15,7 @@ test("a restored store has no open turns: their later calls may have run", async
   const holder = { id: "me", pid: 1, host: "here", leaseUntil: now };
   const caller = { actor: "a", session: "s" };
   await store.turns.add({ id: "t", tokenHash: "h", caller, memo: "{}", holder, at: now });
-  const { id } = await store.sessions.open({}, { id: "row", ...caller }, now);
+  const { id } = await store.sessions.open({}, { id: "row", title: "", ...caller }, now);
   await store.sessions.claim(id, "t", undefined, undefined);
 
   await recordRestore(store, now, "copy.db");

@@ -33,12 +33,12 @@ const isOpen = sql`state in ('running', 'suspended')`;
 export function createSqlSessionStore(db: Sql): SessionStore {
   const write = createWriteTag(db);
   return {
-    async open(owner, { id, session, actor }, at) {
+    async open(owner, { id, session, actor, title }, at) {
       const time = at.toISOString();
       await db.all(sql`
         insert into sessions (id, tenant, user_id, session, actor, title, created_at, changed_at, message_count, summary_until)
-        values (${id}, ${joinQueries(bindOwner(owner), ", ")}, ${toStorableText(session)}, ${toStorableText(actor)}, '',
-          ${time}, ${time}, 0, 0)
+        values (${id}, ${joinQueries(bindOwner(owner), ", ")}, ${toStorableText(session)}, ${toStorableText(actor)},
+          ${toStorableText(title)}, ${time}, ${time}, 0, 0)
         on conflict (tenant, user_id, session, actor) do nothing`);
       const [row] = await db.all(sql`select * from sessions ${matchSession(owner, session, actor)}`);
       if (row === undefined) throw new TypeError("a session that was added is not there");
@@ -110,10 +110,9 @@ export function createSqlSessionStore(db: Sql): SessionStore {
   };
 }
 
-async function finishTurn(tx: Sql, id: string, { turn, messages, title, result, at }: FinishedTurn): Promise<boolean> {
+async function finishTurn(tx: Sql, id: string, { turn, messages, result, at }: FinishedTurn): Promise<boolean> {
   const [row] = await tx.all(sql`
     update sessions set open_turn = null, changed_at = ${at.toISOString()},
-      title = case when title = '' then ${toStorableText(title)} else title end,
       result = ${result === undefined ? null : JSON.stringify(result)},
       turn_key = case when ${result === undefined ? 1 : 0} = 1 then null else turn_key end,
       message_count = message_count + ${messages.length}

@@ -1,6 +1,7 @@
 import { generateText, stepCountIs, streamText, tool } from "ai";
 import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
+import { createQuartermaster } from "../app/quartermaster.ts";
 import { createConfiguredModel } from "../model/configured-model.ts";
 import { startModelServer } from "./model-server.ts";
 import { createScriptedModel, type ModelScript } from "./scripted-model.ts";
@@ -46,6 +47,10 @@ test("answers by a function of the request, and fails when a list is over", asyn
   expect((await generateText({ model: echo, prompt: "Hi" })).text).toBe("1: 1 messages");
   const over = generateText({ model: createScriptedModel([]), prompt: "Hi", maxRetries: 0 });
   await expect(over).rejects.toThrow("the script has no answer for request 1");
+  // In a turn of an actor, too, the error says so.
+  const qm = await createQuartermaster({ models: { default: createScriptedModel([]) } });
+  onTestFinished(() => qm.close());
+  expect((await qm.callActor("default", "Hi")).error?.error).toBe("the script has no answer for request 1");
 });
 
 test("gives the same answers over HTTP, whole and streamed", async () => {

@@ -1,3 +1,4 @@
+import { QmError } from "../core/errors.ts";
 import type { ModelRequest } from "../core/model.ts";
 import { createTestModel, type PlayedAnswer, type TestModel } from "./language-model.ts";
 
@@ -15,7 +16,8 @@ export type ModelScript =
 export function createScriptedModel(script: ModelScript): TestModel {
   return createTestModel("scripted", async (request, at) => {
     const answer = typeof script === "function" ? await script(request, at) : script[at];
-    if (answer === undefined) throw new Error(`the script has no answer for request ${at + 1}`);
+    // An error of our own reaches the envelope as it is: others are taken for a failure of the model's API.
+    if (answer === undefined) throw new QmError("model_failed", `the script has no answer for request ${at + 1}`);
     return typeof answer === "string" ? { text: answer } : answer;
   });
 }

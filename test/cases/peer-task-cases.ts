@@ -62,7 +62,7 @@ export const peerTaskStoreCases = defineCases(openTasks, {
     await db.all(sql`update peer_tasks set caller = '7' where id = 'd'`);
 
     const ids = async (query: Omit<Parameters<PeerTaskStore["list"]>[0], "client" | "limit">, limit = 10) =>
-      (await tasks.list({ client: "ann", limit, ...query })).map(({ id }) => id);
+      (await tasks.list({ client: "ann", limit, ...query })).tasks.map(({ id }) => id);
     assert.deepEqual(await ids({}), ["c", "b", "a"]);
     assert.deepEqual(await ids({ context: "one" }), ["b", "a"]);
     assert.deepEqual(await ids({ state: "failed" }), ["b"]);

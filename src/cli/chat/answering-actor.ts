@@ -33,5 +33,6 @@ export function requireAnsweringActor(workspace: Workspace, actor = "default"): 
   const problem = model.findProblem?.();
   if (problem === undefined) return { actor, model: model.name };
   const message = `the model ${quoteName(name)} of actor ${quoteName(actor)} cannot be used: ${problem}`;
-  throw new QmError("no_model", message, { hint: `\`qm models test ${name}\` sends a request once this is fixed.` });
+  const hint = `\`qm secrets set <name>\` stores a missing key. Then \`qm models test ${name}\` sends a request.`;
+  throw new QmError("no_model", message, { hint });
 }

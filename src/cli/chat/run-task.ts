@@ -17,7 +17,10 @@ type RunFlags = { readonly resume?: string | true };
 export async function runTask(context: Context, workspace: Workspace, task: string | undefined, { resume }: RunFlags) {
   const { out, end } = context;
   if ((task === undefined) === (resume === undefined))
-    throw createUsageError("give a task, or --resume", 'For example: qm run "List the open issues"');
+    throw createUsageError(
+      "give a task, or --resume",
+      'For example: qm run "List the open issues", or `qm run -` to read the task from stdin.',
+    );
   const envelope = await reportNotFound(context, () => takeTurn(context, workspace, task, resume));
   if (envelope === undefined) return;
   end(getTurnExitCode(envelope));

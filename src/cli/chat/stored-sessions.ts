@@ -11,7 +11,7 @@ import { type Context, reportNotFound, toOwnerFilter } from "../context.ts";
 import type { CommandOutput } from "../output.ts";
 import { formatTimeSpan, safeJson } from "../terminal-text.ts";
 import { findSessions } from "./find-session.ts";
-import { createArgumentRedactor, getSpokenText } from "./turn-display.ts";
+import { createArgumentRedactor, getSpokenText, readResponseParts } from "./turn-display.ts";
 import { formatSessionCommand } from "./turn-end.ts";
 
 type ListFlags = { readonly limit: number; readonly offset: number };
@@ -36,12 +36,12 @@ export async function listSessions(
   const now = systemRuntime.now().getTime();
   out.table(
     ["SESSION", "ACTOR", "MESSAGES", "CHANGED", "TURN", "TITLE"],
-    found.map(({ session, actor, messages, changedAt, openTurn, title }) => [
+    found.map(({ session, actor, messages, changedAt, turnState, title }) => [
       session,
       actor,
       String(messages),
       `${formatTimeSpan(now - Date.parse(changedAt))} ago`,
-      openTurn === undefined ? "" : { text: "open", paint: out.warn },
+      turnState === undefined ? "" : { text: turnState, paint: out.warn },
       title,
     ]),
   );
@@ -89,11 +89,11 @@ const RESULT_LIMIT = 200;
 function formatMessage(message: ModelMessage, redact: (value: unknown) => unknown): readonly string[] {
   if (message.role === "tool")
     return message.results
-      .filter((result) => !isRespond(result))
+      .filter((result) => !isRespond(result) || !result.text.startsWith("delivered"))
       .map(({ name, text }) => `  ${toOneLine(name)}: ${clip(toOneLine(text), RESULT_LIMIT)}`);
   const text = escapeUnsafe(getSpokenText(message)).replaceAll("\n", "\n      ");
   if (message.role === "user") return [`you> ${text}`];
-  const made = message.toolCalls.filter((call) => !isRespond(call));
+  const made = message.toolCalls.filter((call) => readResponseParts(call).length === 0);
   const calls = made.map(({ name, args }) =>
     clip(`  ${toOneLine(name)} ${toOneLine(safeJson(redact(args)))}`, RESULT_LIMIT),
   );

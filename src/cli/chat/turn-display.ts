@@ -141,13 +141,20 @@ export function formatPart({ partType, text = "", data }: AnswerPart): string {
 /** The text of a message, and what its `respond` says. Empty: it has only calls or results. */
 export function getSpokenText(message: ModelMessage): string {
   if (message.role === "tool") return "";
-  const responses = message.role === "user" ? [] : message.toolCalls.filter(isRespond).flatMap(readParts);
+  const responses = message.role === "user" ? [] : message.toolCalls.flatMap(readResponseParts);
   return [message.text.trim(), ...responses.map(formatPart)].filter((each) => each !== "").join("\n");
 }
 
-/** A response that its model has written wrongly was not delivered. */
-function readParts({ args }: { readonly args: unknown }): readonly AnswerPart[] {
+/** The parts of a call of `respond`. Empty: it is another call, or the model has written it wrongly. */
+export function readResponseParts({
+  name,
+  args,
+}: {
+  readonly name: string;
+  readonly args: unknown;
+}): readonly AnswerPart[] {
   try {
+    if (!isRespond({ name })) return [];
     return readResponse(args).parts;
   } catch {
     return [];

@@ -117,7 +117,10 @@ describe("qm run", () => {
       err: expect.stringMatching(/waits for approval of file__edit[\s\S]*--resume/),
     });
     expect(resumed).toMatchObject({ code: 0, out: "Not edited.\n" });
-    expect(await as(cwd, ["run", "--resume"])).toMatchObject({ code: 1, err: expect.stringContaining("no turn") });
+    expect(await as(cwd, ["run", "--resume"])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/no turn of the session "s" is open\n.*`qm sessions list` shows/),
+    });
   });
 
   test("exits with 14 if the actor needs an answer, and the next run of the session gives it", async () => {
@@ -149,7 +152,8 @@ describe("qm run", () => {
   });
 
   test.each<[string, readonly string[], object, number, RegExp]>([
-    ["no task", ["run"], {}, 2, /give a task, or --resume/],
+    ["no task", ["run"], {}, 2, /give a task, or --resume[\s\S]*`qm run -`/],
+    ["an empty task", ["run", ""], {}, 2, /must be text of 1 to 1048576 characters/],
     ["an unknown actor", ["run", "x", "--actor", "edito"], {}, 2, /no actor "edito" is configured/],
     [
       "no model",
@@ -163,7 +167,7 @@ describe("qm run", () => {
       ["run", "x"],
       { models: { default: { provider: "anthropic", model: "m", api_key: `\${env:KEY}` } } },
       1,
-      /"default" of actor "default" cannot be used: .*KEY is not set/,
+      /"default" of actor "default" cannot be used: .*KEY is not set[\s\S]*`qm secrets set/,
     ],
   ])("with %s says what to do", async (_what, argv, config, code, message) => {
     const { cwd, server } = await openFolder([], config);
@@ -219,6 +223,8 @@ describe("qm chat", () => {
     await first.saw("you> ");
     first.type("And now?\r");
     await first.saw("still waits for approval");
+    const listed = await qm(cwd, ["sessions", "list"], { env });
+    expect(listed.out).toMatch(/s +editor +0 .* suspended +Edit it\n$/);
     const shown = await qm(cwd, ["sessions", "show", "s"], { env });
     expect(shown.out).toContain("A turn is suspended:\n      you> Edit it\n        file__edit {");
     first.type("\u0004");
@@ -414,6 +420,18 @@ describe("qm sessions", () => {
     });
     expect((await qm(cwd, ["sessions", "show", "gamma"], { env })).code).toBe(4);
     expect((await qm(cwd, ["sessions", "show", "alp"], { env })).code).toBe(4);
+  });
+
+  test("shows a response that the model has written wrongly, and why it was not delivered", async () => {
+    const wrong = call("respond", { parts: [{ partType: "question", text: "Which?" }] });
+    const { cwd } = await openFolder([wrong, { text: "Done." }]);
+    await as(cwd, ["run", "Go", "--session", "s"]);
+
+    const { out } = await qm(cwd, ["sessions", "show", "s"], { env });
+
+    expect(out).toContain(
+      '   2    respond {"parts":[{"partType":"question","text":"Which?"}]}\n   3    respond: {"code":"inv',
+    );
   });
 
   test("removes one after a yes, and keeps the ledger", async () => {

@@ -48,7 +48,10 @@ export function addRunCommand(program: Command, context: Context): void {
       "Give an actor one task and print its answer. Its calls are listed on stderr. If calls wait for approval, it exits with 10 and prints how to continue.",
     )
     .argument("[task]", "what the actor is to do, or - for stdin")
-    .option("--resume [token]", "continue a turn that waited for approval; without the token, that of the session")
+    .option(
+      "--resume [token]",
+      "continue a turn that waited for approval; without the token, that of --session or of the last session",
+    )
     .addHelpText(
       ...examples(
         'qm run --actor reviewer "Review src/app.ts"',

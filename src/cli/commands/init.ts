@@ -54,6 +54,7 @@ What next:
   2. qm doctor${option}   checks it
   3. qm list${option}     lists the actions it provides
   4. qm import${option}   imports the MCP servers of your clients
-  5. qm connect${option}  lists the clients; \`qm connect <client>\` lets one use all of it`,
+  5. qm connect${option}  lists the clients; \`qm connect <client>\` lets one use all of it
+  6. qm chat${option}     chats with an actor, once a model is configured`,
   );
 }

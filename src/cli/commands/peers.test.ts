@@ -60,9 +60,17 @@ describe("qm peers", () => {
 
     expect(await qm(folder, ["peers", "show", "helpr"])).toMatchObject({
       code: 4,
-      err: expect.stringContaining("did you mean helper"),
+      err: 'qm: no peer "helpr" is configured; did you mean helper?\n    `qm peers list` shows the peers.\n',
     });
     expect(await qm(folder, ["peers", "show", "locked"])).toMatchObject({ code: 2 });
+  });
+
+  test("says what a call without arguments lacks, with an example that has it", async () => {
+    const { folder } = await createPeerFolder();
+
+    const { err } = await qm(folder, ["invoke", "agent.peer__helper", "{}"]);
+
+    expect(err).toMatch(/message is missing\n +For example: qm invoke agent.peer__helper '\{"message":/);
   });
 
   test("are checked by the doctor", async () => {

@@ -13,7 +13,7 @@ export function addPeersCommand(program: Command, context: Context): void {
     .helpCommand(false)
     .summary("list and show the agents that work can be delegated to")
     .description(
-      "Look at the agents that work can be delegated to: those of `peers` in the configuration, and actors of this configuration that have a model.",
+      "Look at the agents that work can be delegated to: those of `peers` in the configuration, and actors of this configuration that have a model, instructions or a description.",
     )
     .addHelpText(...examples("qm peers list", "qm peers list --check", "qm peers show research --json"));
 

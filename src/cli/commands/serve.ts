@@ -38,7 +38,7 @@ export function addServeCommand(program: Command, context: Context): void {
     .command("serve")
     .summary("run as an MCP server over HTTP")
     .description(
-      "Serve all actions over MCP at /mcp until Ctrl-C. Clients send a token: that of their profile, or the one created at the first start. Approvers answer at /v1/approvals with their own token, or by a signed link.",
+      "Serve all actions over MCP at /mcp until Ctrl-C. Clients send a token: that of their profile, or the one created at the first start. Approvers answer at /v1/approvals with their own token, or by a signed link. With a2a.enabled, other agents call /a2a.",
     )
     .option("--host <address>", "listen on this address instead of gateway.host")
     .option("--port <n>", "listen on this port instead of gateway.port; 0 for a free one", parsePort)

@@ -101,7 +101,7 @@ function checkModels({ config, models }: Workspace): readonly DoctorCheck[] {
     if (problem === undefined) return ok("model", `${name}: ${model.name}`);
     const named = Object.entries(config.actors).flatMap(([actor, own]) => (own.model === name ? [actor] : []));
     const users = [...(name === "default" ? ["skills", "actors that name no model"] : []), ...named];
-    const todo = `Used by: ${users.join(", ") || "nothing"}. \`qm models test ${name}\` sends a request.`;
+    const todo = `Used by: ${users.join(", ") || "nothing"}. \`qm secrets set <name>\` stores a missing key, \`qm models test ${name}\` sends a request.`;
     return warn("model", `${name}: ${problem}`, todo);
   });
   const unused = findUnusedModels(config).map((problem) =>

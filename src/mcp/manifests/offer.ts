@@ -6,7 +6,7 @@ import type { ProtocolEra } from "../server-spec.ts";
 import type { OfferedSkill } from "./offered-skill.ts";
 
 /** A tool as its server describes it, or a skill in the form of a tool. Unknown fields are kept. */
-export interface OfferedTool extends JsonObject {
+export type OfferedTool = JsonObject & {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
@@ -15,7 +15,7 @@ export interface OfferedTool extends JsonObject {
   readonly annotations?: JsonObject;
   /** Only of a skill: what its digests bind an approval to. */
   readonly skill?: OfferedSkill;
-}
+};
 
 /** Everything a server offered when it was last listed. */
 export interface ServerOffer {

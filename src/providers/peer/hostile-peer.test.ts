@@ -176,7 +176,13 @@ const streamEvents =
     response.end(results.map((result) => toEvent(id, result)).join(""));
   };
 const END = { statusUpdate: { taskId: "t1", contextId: "c1", status: { state: "TASK_STATE_COMPLETED" } } };
-const deep = "[".repeat(200_000) + "]".repeat(200_000);
+const MANY = {
+  artifactUpdate: {
+    taskId: "t1",
+    artifact: { artifactId: "a", parts: Array.from({ length: 60_000 }, () => ({ text: "" })) },
+  },
+};
+const deep = "[".repeat(40_000) + "]".repeat(40_000);
 
 const oddAnswers: readonly (readonly [what: string, answer: Answer, message: RegExp])[] = [
   [
@@ -205,6 +211,20 @@ const oddAnswers: readonly (readonly [what: string, answer: Answer, message: Reg
       pump();
     },
     /more than 4194304 bytes/,
+  ],
+  ["is an event of too many values", streamEvents({ task: TASK }, MANY, END), /more than 50000 values/],
+  [
+    "has an event of too many values in many lines",
+    (response, id) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.end(`: "\r\n${toEvent(id, MANY).replaceAll("},", "},\r\ndata: ")}`);
+    },
+    /more than 50000 values/,
+  ],
+  [
+    "is one of too many values",
+    (response, id) => answerJson(response, { jsonrpc: "2.0", id, result: MANY }),
+    /more than 50000 values/,
   ],
   ["ends without a task", streamEvents(), /its stream ended without one/],
   ["is no event", streamEvents({}), /an event of its stream is empty/],

@@ -48,7 +48,7 @@ const STILL_WORKING = "The peer still works on it. Ask again with the task alone
 /** Collects what a peer tells about one task: whole tasks, updates of a stream, or a message without a task. */
 export class PeerAnswer {
   readonly #peer: string;
-  readonly #artifacts = new Map<string, readonly Part[]>();
+  readonly #artifacts = new Map<string, Part[]>();
   #state: PeerState = "unspecified";
   #said: readonly Part[] = [];
   #task: string | undefined;
@@ -132,8 +132,9 @@ export class PeerAnswer {
 
   #addArtifact(artifact: Artifact | undefined, append: boolean): void {
     if (artifact === undefined) return;
-    const before = append ? (this.#artifacts.get(artifact.artifactId) ?? []) : [];
-    this.#artifacts.set(artifact.artifactId, [...before, ...artifact.parts]);
+    const before = append ? this.#artifacts.get(artifact.artifactId) : undefined;
+    if (before === undefined) this.#artifacts.set(artifact.artifactId, [...artifact.parts]);
+    else for (const part of artifact.parts) before.push(part);
   }
 }
 

@@ -1,10 +1,12 @@
 import { QmError } from "../../core/errors.ts";
 import { isLoopback } from "../../core/loopback.ts";
 import { quoteName } from "../../core/names.ts";
-import { readUpTo } from "../../core/server-answer.ts";
+import { createAnswerLimit } from "./answer-limit.ts";
 
 /** The bytes of one answer, or of one whole stream. */
 export const ANSWER_LIMIT = 4 * 1024 * 1024;
+/** The values in one answer, or in one event of a stream. */
+const ANSWER_VALUES = 50_000;
 
 /** The address of a peer and the headers for it. Read for each call, so that a secret stored later counts. */
 export interface PeerEndpoint {
@@ -54,22 +56,12 @@ async function limitResponse(peer: string, response: Response): Promise<Response
   if (status === 429 || status >= 500) throw createPeerError(peer, `it answered ${status}`);
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
   const copy = { status, headers: response.headers };
-  if (response.ok && isStream && response.body !== null)
-    return new Response(response.body.pipeThrough(createByteLimit(peer)), copy);
-  const { text, isCut } = await readUpTo(ANSWER_LIMIT, response);
-  if (isCut) throw createTooLargeError(peer);
+  if (response.body === null) return new Response(null, copy);
+  const limits = { bytes: ANSWER_LIMIT, values: ANSWER_VALUES, isStream: response.ok && isStream };
+  const body = response.body.pipeThrough(createAnswerLimit(limits, (what) => createTooLargeError(peer, what)));
+  if (limits.isStream) return new Response(body, copy);
+  const text = await new Response(body).text();
   return new Response(status === 204 || status === 304 ? null : text, copy);
-}
-
-function createByteLimit(peer: string): TransformStream<Uint8Array, Uint8Array> {
-  let size = 0;
-  return new TransformStream({
-    transform(chunk, controller) {
-      size += chunk.length;
-      if (size > ANSWER_LIMIT) controller.error(createTooLargeError(peer));
-      else controller.enqueue(chunk);
-    },
-  });
 }
 
 export function createPeerError(peer: string, why: string, hint = "Try again later, or do without it."): QmError {
@@ -77,12 +69,12 @@ export function createPeerError(peer: string, why: string, hint = "Try again lat
 }
 
 function createLoginError(peer: string, status: number): QmError {
-  const hint = "An operator must set its token. {qm peers show} tells more.";
+  const hint = `An operator must correct peers.${peer}.token.`;
   return new QmError("needs_login", `the peer ${peer} refused our token with ${status}`, { hint, details: { peer } });
 }
 
-function createTooLargeError(peer: string): QmError {
-  const message = `the answer of the peer ${peer} has more than ${ANSWER_LIMIT} bytes`;
+function createTooLargeError(peer: string, what: string): QmError {
+  const message = `the answer of the peer ${peer} has more than ${what}`;
   return new QmError("too_large", message, { hint: "Ask it for less.", details: { peer } });
 }
 

@@ -86,6 +86,8 @@ function defineRemotePeer({ name, description, timeoutMs, remote }: ConfiguredPe
     tags: ["peer", "remote"],
     effect: "external",
     input: remoteInput,
+    // Every argument is optional, so an example made from the schema would be empty.
+    examples: [{ args: { message: "What can you help with?" } }],
     output,
     readiness: () => remote.health().readiness,
     readinessReason: () => remote.health().reason,

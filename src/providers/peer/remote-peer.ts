@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AgentCard, Part, SendMessageRequest } from "@a2a-js/sdk";
 import type { CallContext, Readiness } from "../../core/action.ts";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { isLeftOpen } from "../../core/caller.ts";
 import { countHop, HOPS_KEY } from "../../core/delegation.ts";
 import { toOneLine } from "../../core/display-text.ts";
@@ -37,6 +38,7 @@ const LONGEST_POLL_MS = 5_000;
 /** How long to wait at least after a failed question. */
 const FAILED_POLL_MS = 1_000;
 const CANCEL_MS = 5_000;
+const EVENTS_AT_ONCE = 50;
 /** Failed questions in a row about a task. The server may have been restarted in between. */
 const FAILURE_LIMIT = 8;
 const PROGRESS_LIMIT = 100;
@@ -91,9 +93,12 @@ export function createRemotePeer(peer: string, options: RemotePeerOptions) {
       return;
     }
     try {
+      let events = 0;
       for await (const event of transport.sendMessageStream(request, requestOptions)) {
         await heard(answer.add(event));
         if (answer.hasEnded) return;
+        // Many events may come at once.
+        if (++events % EVENTS_AT_ONCE === 0) await yieldToEventLoop();
       }
     } catch (thrown) {
       // The task goes on without the stream, and can be asked about.
