@@ -156,11 +156,16 @@ describe("a cancelled turn", () => {
   });
 });
 
-test("a listener that throws does not disturb the turn", async () => {
+test.each<[string, (event: ActorEvent) => void]>([
+  [
+    "throws",
+    () => {
+      throw new Error("no screen");
+    },
+  ],
+  ["rejects", () => Promise.reject(new Error("no screen"))],
+])("a listener that %s does not disturb the turn", async (_, onEvent) => {
   const { qm, problems } = await openWorkplace({ go: [look, "Done."] });
-  const onEvent = (_: ActorEvent): void => {
-    throw new Error("no screen");
-  };
 
   expect(await qm.callActor("clerk", "go", { onEvent })).toMatchObject({ turnState: "complete" });
   expect(problems).toContain("a listener for events of a turn failed: no screen");

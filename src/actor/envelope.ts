@@ -32,7 +32,7 @@ export interface AnswerPart {
  */
 export type ActorTurnState = "complete" | "clarifying" | "suspended" | "passed" | "failed" | "cancelled";
 
-/** What `callActor` answers. */
+/** The end of a turn, or the state in which it waits for people. */
 export interface ActorEnvelope {
   readonly actor: string;
   readonly session: string;
@@ -51,7 +51,7 @@ export interface ActorEnvelope {
   readonly usage: { readonly inputTokens: number; readonly outputTokens: number; readonly cost?: number };
 }
 
-/** What happens during a turn, for a host that shows it. */
+/** An event of a turn, for a host that shows its progress. */
 export type ActorEvent =
   | { readonly type: "step"; readonly step: number; readonly of: number }
   | { readonly type: "text"; readonly text: string }

@@ -142,18 +142,14 @@ function toFailure(thrown: unknown, { aborted, reason }: AbortSignal): Failure &
   return { state: "failed", error: toQmError(thrown) };
 }
 
-/** A listener that throws does not disturb the turn. */
+/** A listener that throws, or is async and rejects, does not disturb the turn. */
 function createSafeEmitter(
   listener: ((event: ActorEvent) => void) | undefined,
   onProblem: (problem: string) => void,
 ): (event: ActorEvent) => void {
-  return (event) => {
-    try {
-      listener?.(event);
-    } catch (thrown) {
-      onProblem(`a listener for events of a turn failed: ${clip(getErrorMessage(thrown), 200)}`);
-    }
-  };
+  const report = (thrown: unknown) =>
+    onProblem(`a listener for events of a turn failed: ${clip(getErrorMessage(thrown), 200)}`);
+  return (event) => void (async () => listener?.(event))().catch(report);
 }
 
 /** Forwards text as the model writes it, with tokens replaced by their values. */

@@ -21,7 +21,8 @@ function listLoaded(file: string, loaded = new Set<string>()): ReadonlySet<strin
 test.each(["app/quartermaster.ts", "workspace/workspace.ts"])(
   "%s loads heavy parts only when they are used",
   (file) => {
-    const heavy = /^(?:mcp|replay|evals|infospace\/(?:primitives|search)|search\/embedders|telemetry\/opentelemetry)\b/;
+    const heavy =
+      /^(?:mcp|replay|evals|http|testing|a2a\/task-service|infospace\/(?:primitives|search)|search\/embedders|telemetry\/opentelemetry)\b/;
 
     expect([...listLoaded(file)].filter((each) => heavy.test(each))).toEqual([]);
     expect(listLoaded(file)).toContain("invoke/invoke.ts");

@@ -64,7 +64,7 @@ export function createMethodSystem(parts: {
   return { services, worker, methods: { list: runs.list, cancel: runs.cancel }, close: runs.close };
 }
 
-/** What the ledger and the approvals have of calls whose process ended. */
+/** Finds calls whose process ended, in the ledger and among the approvals. */
 export function createCallFinder(
   ledger: Pick<Ledger, "read" | "flush">,
   approvals: Pick<Approvals, "outcome">,

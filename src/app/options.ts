@@ -97,7 +97,7 @@ export interface PeerOptions {
   readonly url: string | (() => string);
   /** Sent with each request, for example a token. */
   readonly headers?: () => Readonly<Record<string, string>>;
-  /** What it is for. Models see it; they never see the text of its card. */
+  /** Its purpose. Models see it; they never see the text of its card. */
   readonly description?: string;
   /** How long a call waits for its answer. Default: five minutes. */
   readonly timeoutMs?: number;

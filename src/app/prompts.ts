@@ -67,7 +67,7 @@ export function createPrompts(parts: {
   const renderEnabledHints = async (query: string | undefined, caller: Caller, surface?: SurfaceChoice) =>
     hints.enabled && discovery.isOn && query !== undefined ? renderHintsFor(query, caller, surface) : "";
 
-  /** What changes from turn to turn comes last. */
+  /** The section that changes most often comes last. */
   async function buildDynamicSections(caller: Caller, choice: SurfaceChoice, query: string | undefined) {
     const sections: readonly PromptSection[] = [
       { title: "Directory", text: renderEnabledDirectory(caller) },

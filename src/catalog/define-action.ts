@@ -19,7 +19,7 @@ export interface PendingSource {
 /** A source of actions. It owns one category and never sees policy, the ledger or other providers. */
 export interface Provider {
   readonly category: string;
-  /** What its actions do, for system prompts: one sentence that begins with a verb, without names of actions. */
+  /** The purpose of its actions, for system prompts: one sentence that begins with a verb, without names of actions. */
   readonly capability: string;
   /** Called at start and after `watch` calls back. Must not have side effects. The earlier list stays until it answers. */
   list(): readonly Action[] | Promise<readonly Action[]>;

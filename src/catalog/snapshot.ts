@@ -12,7 +12,7 @@ export interface CatalogSnapshot {
   /** Sorted by name. */
   readonly actions: readonly Action[];
   readonly byCategory: ReadonlyMap<string, readonly Action[]>;
-  /** What the provider of each category says about it. Includes categories without actions. */
+  /** The `capability` of each category's provider. Includes categories without actions. */
   readonly capabilities: ReadonlyMap<string, string>;
   readonly spellings: SpellingIndex;
   /** The sources whose actions are not known yet. */

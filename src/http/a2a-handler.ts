@@ -8,7 +8,7 @@ import {
   UnsupportedOperationError,
 } from "@a2a-js/sdk/errors";
 import type { A2ARequestHandler, ServerCallContext } from "@a2a-js/sdk/server";
-import type { PeerTask } from "../a2a/peer-task.ts";
+import { hasTaskEnded, type PeerTask } from "../a2a/peer-task.ts";
 import type { PeerTasks, TaskRequest } from "../a2a/task-service.ts";
 import type { Peers } from "../app/peer-system.ts";
 import type { Caller } from "../core/caller.ts";
@@ -169,8 +169,7 @@ export function createA2aHandler(parts: {
       attemptStream(async () => {
         const request = getRequest(context);
         const task = await tasks.get(request.client.name, id);
-        if (["completed", "failed", "cancelled", "rejected"].includes(task.state))
-          throw new UnsupportedOperationError(`the task is ${task.state}`);
+        if (hasTaskEnded(task)) throw new UnsupportedOperationError(`the task is ${task.state}`);
         return stream(task, request);
       }),
     listTasks: (params, context) => attempt(() => listTasks(tasks, getRequest(context).client.name, params)),

@@ -20,7 +20,7 @@ interface FailedModel {
 /** A streamed answer failed on its way: the server reported an error, or its end is missing. */
 export class AnswerStreamError extends Error {
   override readonly name = "AnswerStreamError";
-  /** What the server reported, if it did. */
+  /** The error that the server reported, if it did. */
   readonly reported: unknown;
 
   constructor(reported?: unknown) {

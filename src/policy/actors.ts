@@ -22,9 +22,9 @@ export interface ActorConfig {
   readonly world?: string | null;
   /** The name of the model that answers when the actor is called. Absent: `default`. */
   readonly model?: string;
-  /** What its model is told about its task. */
+  /** The part of its system prompt about its task. */
   readonly instructions?: string;
-  /** What it is for, as its callers see it. */
+  /** Its purpose, as its callers see it. */
   readonly description?: string;
   /** Whether the clients of our A2A endpoint can call it. */
   readonly exposed?: boolean;
@@ -44,7 +44,7 @@ export interface CompiledActor {
   readonly settings: ActorSettings;
 }
 
-/** What a turn of the actor needs besides its view. */
+/** The settings of an actor's turns, besides its view. */
 export type ActorSettings = Pick<
   ActorConfig,
   "model" | "instructions" | "description" | "exposed" | "tier" | "maxSteps" | "budgets"

@@ -37,7 +37,7 @@ export async function openSurface(
   return createUniversalSurface(backend, caller, shortcuts);
 }
 
-/** What `auto` is for a view. Rejects with `search_off` if the surface needs search. */
+/** The surface of a view, with `auto` resolved. Rejects with `search_off` if the surface needs search. */
 export async function resolveSurfaceKind(
   { canSearch }: Pick<SurfaceBackend, "canSearch">,
   view: View,

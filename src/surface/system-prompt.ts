@@ -122,7 +122,7 @@ function describeCategories(view: View, live: readonly LiveCategory[]): readonly
     });
 }
 
-/** What invoking a resource does, or that nothing here changes anything. Says only what the visible actions say. */
+/** Tells what invoking a resource does, or that nothing here changes anything. Says only what the visible actions say. */
 function describeActions(view: View, actions: readonly Action[]): string {
   const resource = actions.find(({ canonical }) => canonical !== undefined);
   if (resource !== undefined) return describeDefault(findTarget(view.snapshot, resource));
@@ -156,7 +156,7 @@ const describeBehaviour = (hasNotes: boolean): readonly string[] => [
 const PARTIAL_EDIT = ["file__edit", "file__write"] as const;
 
 /**
- * What a weak model must be told as an order, with the verbs it covers: it ignores recommendations and general words. Each
+ * Rules that a weak model needs as orders, with the verbs they cover: it ignores recommendations and general words. Each
  * is repeated three times, because it forgets. An order names only what the caller has.
  */
 function listMandates(view: View, firstTool: string | undefined): readonly string[] {

@@ -56,7 +56,7 @@ interface SurfaceCost {
   readonly surface: SurfaceKind;
   /** Why it cannot be used. Then it costs nothing. */
   readonly problem?: string;
-  /** What `auto` shows now. */
+  /** The surface that `auto` is now. */
   readonly shows?: string;
   readonly tools: number;
   readonly tool_tokens: number;

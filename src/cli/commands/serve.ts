@@ -52,7 +52,7 @@ export function addServeCommand(program: Command, context: Context): void {
 interface ListeningGateway {
   readonly url: string;
   readonly approvals: string;
-  /** Where other agents call. Absent: they cannot. */
+  /** The address for other agents. Absent: they cannot call. */
   readonly a2a?: string;
   readonly tokenPath: string;
 }
@@ -129,7 +129,8 @@ export async function runServe(
   if (a2a !== undefined) other.route("/", a2a.routes);
   const { start, ...address } = options;
   const listening = gateway.listen({ ...address, other, publicUrl });
-  const { url, tokenPath, close } = await listening.catch((thrown: unknown) => {
+  const { url, tokenPath, close } = await listening.catch(async (thrown: unknown) => {
+    await a2a?.close();
     throw toHostError(thrown, host) ?? thrown;
   });
   if (!isLoopback(host))
