@@ -13,6 +13,7 @@ export type { InventoryItem } from "./app/action-summaries.ts";
 export { findCoreSkills } from "./app/core-skills.ts";
 export type { Embeddings } from "./app/discovery.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./app/options.ts";
+export type { Peers, PeerView } from "./app/peer-system.ts";
 export type { PromptOptions } from "./app/prompts.ts";
 export { createQuartermaster, type Quartermaster } from "./app/quartermaster.ts";
 export {

@@ -1,6 +1,7 @@
 import { type CallContext, fingerprint } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { handOn } from "../core/delegation.ts";
+import { getErrorMessage } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import { createWaitingOutcome, type Outcome, VALUE_LIMIT, type WaitingOutcome } from "../core/outcome.ts";
 import type { ActorRuntime, RunOptions } from "./actor-runtime.ts";
@@ -26,7 +27,7 @@ export type DelegatedTurn = { readonly envelope: ActorEnvelope } | { readonly wa
 export type RunDelegatedTurn = (delegation: Delegation) => Promise<DelegatedTurn>;
 
 export function createDelegation(services: ActorServices, actors: ActorRuntime): RunDelegatedTurn {
-  const { sessions, turns } = services;
+  const { sessions, turns, onProblem } = services;
 
   /** Starts the turn, continues it, or answers the result that its caller has not got. */
   async function openTurn(caller: Caller, message: string, options: RunOptions): Promise<ActorEnvelope> {
@@ -80,6 +81,10 @@ export function createDelegation(services: ActorServices, actors: ActorRuntime):
   async function markDelivered(caller: Caller, key: string, outcome: Outcome): Promise<void> {
     const code = "error" in outcome ? outcome.error.code : undefined;
     if (code !== "cancelled" && code !== "timed_out")
-      await sessions.deliver(caller, caller.session, key).catch(() => {});
+      await sessions
+        .deliver(caller, caller.session, key)
+        .catch((thrown) =>
+          onProblem(`the answer of actor ${caller.actor} may be given again: ${getErrorMessage(thrown)}`),
+        );
   }
 }

@@ -26,13 +26,15 @@ export interface AnswerPart {
  * - `complete`: the actor has answered
  * - `clarifying`: it needs an answer of the user, which is the next message of the session
  * - `suspended`: calls wait for people. `resumeActor` continues the turn with the token of the envelope
- * - `passed`: it left the work to another actor
  * - `failed`: it ended without an answer; `error` says why
  * - `cancelled`: its caller stopped it
  */
-export type ActorTurnState = "complete" | "clarifying" | "suspended" | "passed" | "failed" | "cancelled";
+export type ActorTurnState = "complete" | "clarifying" | "suspended" | "failed" | "cancelled";
 
-/** The end of a turn, or the state in which it waits for people. */
+/**
+ * The end of a turn, or the state in which it waits for people. When an actor passes its work on, it is the turn of the actor
+ * that took over.
+ */
 export interface ActorEnvelope {
   readonly actor: string;
   readonly session: string;

@@ -89,9 +89,10 @@ export async function runTurn(
     await turn.release().catch(() => {});
     return { envelope: { ...common, turnState: "failed", parts, error: ended.error.toProblem() } };
   }
-  const envelope =
-    "error" in ended ? describeFailure({ ...common, parts }, ended) : { ...common, turnState: ended.state, parts };
   const passedTo = ended.state === "passed" ? ended.to : undefined;
+  const turnState = ended.state === "clarifying" ? "clarifying" : "complete";
+  const envelope: ActorEnvelope =
+    "error" in ended ? describeFailure({ ...common, parts }, ended) : { ...common, turnState, parts };
   const lost = await keepTurn(services, run, progress, envelope, passedTo);
   if (lost !== undefined && !("error" in ended))
     return { envelope: describeFailure(envelope, { state: "failed", error: lost }) };

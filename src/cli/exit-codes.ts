@@ -35,6 +35,7 @@ const usage: readonly ErrorCode[] = [
   "invalid_config",
   "invalid_expression",
   "invalid_name",
+  "no_model",
   "unknown_actor",
 ];
 

@@ -6,7 +6,6 @@ import { type ExitCode, exitCodes, getExitCode } from "../exit-codes.ts";
 export function getTurnExitCode({ turnState, error }: Pick<ActorEnvelope, "turnState" | "error">): ExitCode {
   switch (turnState) {
     case "complete":
-    case "passed":
       return exitCodes.done;
     case "clarifying":
       return exitCodes.needsAnswer;

@@ -159,14 +159,14 @@ describe("qm run", () => {
       "no model",
       ["run", "x"],
       { models: {} },
-      1,
+      2,
       /models\.default is not configured[\s\S]*provider: openai-compatible/,
     ],
     [
       "a model without its key",
       ["run", "x"],
       { models: { default: { provider: "anthropic", model: "m", api_key: `\${env:KEY}` } } },
-      1,
+      2,
       /"default" of actor "default" cannot be used: .*KEY is not set[\s\S]*`qm secrets set/,
     ],
   ])("with %s says what to do", async (_what, argv, config, code, message) => {
