@@ -138,3 +138,12 @@ test("if the summary fails, the model is told how much was left out", async () =
     text: expect.stringMatching(/3 earlier turns with 6 messages were left out/),
   });
 });
+
+test("the last turn stays whole, however long it is", async () => {
+  const book = `book ${"word ".repeat(40_000)}`;
+  const { qm, model } = await openWorkplace({ first: ["Noted."], [book]: ["Noted."], next: ["Noted."] });
+  for (const message of ["first", book, "next"]) await qm.callActor("clerk", message, { caller });
+
+  const texts = model.requests.at(-1)?.messages.map((message) => ("text" in message ? message.text.slice(0, 40) : ""));
+  expect(texts?.map((text) => text.split(" ", 1)[0])).toEqual(["Summary", "book", "Noted.", "next"]);
+});

@@ -13,7 +13,7 @@ const OWN_FAULTS: readonly string[] = ["model_failed", "no_model", "invalid_conf
 export function toTaskEnd(outcome: Outcome): Omit<TaskChange, "at"> {
   if (outcome.status === "waiting") {
     const { id, inner, level } = outcome.approval;
-    // What an actor calls may be hidden from the client.
+    // The client may not see the actions that an actor calls.
     const what =
       inner === undefined ? `${outcome.action}: ${outcome.reason}` : `something that ${outcome.action} does.`;
     const status = `A person with the level ${level} must approve ${what} Approval ${id}.`;

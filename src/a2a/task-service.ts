@@ -70,7 +70,7 @@ export function createPeerTasks(parts: {
   readonly self: ProcessInfo;
   /** Never rejects. */
   invoke(task: PeerTask, signal: AbortSignal, dialogue: Dialogue): Promise<Outcome>;
-  /** What became of a call, by its id. `approvalId`: it asked a person. `end`: it has ended. */
+  /** Finds a call by its id, after a crash. `approvalId`: it asked a person. `end`: it has ended. */
   findCall(
     callId: string,
   ): Promise<{ readonly hasBegun: boolean; readonly approvalId?: string; readonly end?: object }>;

@@ -220,7 +220,7 @@ const toRunOptions = ({ signal, onEvent }: CallActorOptions): RunOptions => ({
   onEvent,
 });
 
-/** What the turn calls may be hidden from an actor that delegated it. */
+/** An actor that delegated the turn may not see the actions that the turn calls. */
 function createWaitingError({ id, calls }: StoredTurn, { hops = 0 }: Caller): QmError {
   const names = [...new Set(calls.map(({ inner, action }) => inner ?? action))].join(", ");
   const what = hops === 0 ? ` of ${names}` : "";

@@ -36,7 +36,8 @@ export async function prepareHistory(
   if (tokensBefore <= HISTORY_TOKENS) return { messages: toMessages(history) };
   const recent = new Set([...new Set(history.messages.map((each) => each.turn))].slice(-RECENT_TURNS));
   const older = history.messages.filter((each) => !recent.has(each.turn));
-  const shortened = await Promise.all(older.map((each) => shorten(services, turn.caller, each, findCalls(older))));
+  const calls = findCalls(older);
+  const shortened = await Promise.all(older.map((each) => shorten(services, turn.caller, each, calls)));
   const changed = shortened.filter((each, at) => each !== older[at]);
   const short = { ...history, messages: [...shortened, ...history.messages.slice(older.length)] };
   const left = countTokens(short) <= HISTORY_TOKENS ? [] : selectOldest(short);
@@ -55,7 +56,9 @@ export async function prepareHistory(
 }
 
 const countTokens = ({ summary = "", messages }: SessionHistory): number =>
-  Math.ceil(messages.reduce((sum, { message }) => sum + JSON.stringify(message).length, summary.length) / 4);
+  Math.ceil((summary.length + measureMessages(messages)) / 4);
+const measureMessages = (messages: readonly SessionMessage[]): number =>
+  messages.reduce((sum, { message }) => sum + JSON.stringify(message).length, 0);
 
 function toMessages({ summary, messages }: SessionHistory): readonly ModelMessage[] {
   const rest = messages.map(({ message }) => message);
@@ -103,13 +106,13 @@ function getActionName({ name, args }: ModelToolCall): string | undefined {
 }
 
 /** The messages of the oldest turns that must go. The last turn stays. */
-function selectOldest(history: SessionHistory): readonly SessionMessage[] {
-  const turns = [...new Set(history.messages.map(({ turn }) => turn))];
-  for (let count = 1; count < turns.length; count++) {
-    const gone = new Set(turns.slice(0, count));
-    const rest = history.messages.filter(({ turn }) => !gone.has(turn));
-    if (countTokens({ messages: rest }) <= TARGET_TOKENS || count === turns.length - 1)
-      return history.messages.filter(({ turn }) => gone.has(turn));
+function selectOldest({ messages }: SessionHistory): readonly SessionMessage[] {
+  const last = messages.at(-1)?.turn;
+  let size = measureMessages(messages);
+  for (const [at, { turn, message }] of messages.entries()) {
+    const isNext = at > 0 && turn !== messages[at - 1]?.turn;
+    if (isNext && (size / 4 <= TARGET_TOKENS || turn === last)) return messages.slice(0, at);
+    size -= JSON.stringify(message).length;
   }
   return [];
 }

@@ -31,10 +31,7 @@ export interface AnswerPart {
  */
 export type ActorTurnState = "complete" | "clarifying" | "suspended" | "failed" | "cancelled";
 
-/**
- * The end of a turn, or the state in which it waits for people. When an actor passes its work on, it is the turn of the actor
- * that took over.
- */
+/** The end of a turn, or the state in which it waits for people. After work was passed on, it tells of the last actor's turn. */
 export interface ActorEnvelope {
   readonly actor: string;
   readonly session: string;

@@ -6,6 +6,7 @@ import type { Model, ModelAnswer } from "../core/model.ts";
 import { createAnchorStream } from "../distribution/anchors.ts";
 import { computeCost } from "../invoke/call-model.ts";
 import type { CompiledActor } from "../policy/actors.ts";
+import { createSection } from "../surface/system-prompt.ts";
 import type { ActorServices, AroundTurn } from "./actor-services.ts";
 import { prepareHistory } from "./compact-history.ts";
 import type { ActorEnvelope, ActorEvent, AnswerPart } from "./envelope.ts";
@@ -13,7 +14,6 @@ import { withdrawCalls } from "./open-calls.ts";
 import type { StoredSession } from "./session-store.ts";
 import { createTurnLoop, type LoopEnd } from "./turn-loop.ts";
 import { addUse, closeOpenCalls, countUse, type TurnProgress } from "./turn-progress.ts";
-import { buildSystemPrompt } from "./turn-prompt.ts";
 
 const DEFAULT_STEPS = 20;
 
@@ -97,6 +97,18 @@ export async function runTurn(
   if (lost !== undefined && !("error" in ended))
     return { envelope: describeFailure(envelope, { state: "failed", error: lost }) };
   return { envelope, ...omitUndefined({ passedTo }) };
+}
+
+const ANSWERING = createSection("Answering", [
+  "When you are finished, call respond with the answer. Calls beside it are run first.",
+  "Calls that do not need each other's results can be made in one answer.",
+]).text;
+
+/** Builds the system prompt of a turn. Answers it with the tool that a weak model must call first. */
+async function buildSystemPrompt({ buildPrompt }: ActorServices, caller: Caller, message: string) {
+  const { text, prefix, firstTool } = await buildPrompt(caller, message);
+  // The parts that change from turn to turn stay at the end, so that the beginning can be cached.
+  return { system: `${prefix}\n\n${ANSWERING}${text.slice(prefix.length)}`, firstTool };
 }
 
 type Failure = { readonly state: "failed" | "cancelled"; readonly error: QmError };

@@ -37,7 +37,8 @@ const otherNames: readonly OtherName[] = [
 /** The file's value with each setting of `action_retrieval` under its own name too. An invalid section changes nothing. */
 export function applyActionRetrieval(value: unknown): unknown {
   return listSettings(value).reduce<unknown>(
-    (root, { target, value: wanted }) => (readAt(root, target) === undefined ? setAt(root, target, wanted) : root),
+    (root, { target, value: wanted }) =>
+      readValue(root, target) === undefined ? setValue(root, target, wanted) : root,
     value,
   );
 }
@@ -45,7 +46,7 @@ export function applyActionRetrieval(value: unknown): unknown {
 /** The settings that have another value under their own name. */
 export function findRetrievalConflicts(value: unknown): readonly { readonly at: KeyPath; readonly message: string }[] {
   return listSettings(value).flatMap(({ key, target, value: wanted }) => {
-    const own = readAt(value, target);
+    const own = readValue(value, target);
     // The schema reports a list or a mapping there.
     if (own === undefined || own === wanted || (typeof own === "object" && own !== null)) return [];
     const name = formatKeyPath(target);
@@ -63,13 +64,13 @@ function listSettings(root: unknown) {
   });
 }
 
-function readAt(root: unknown, path: KeyPath): unknown {
+function readValue(root: unknown, path: KeyPath): unknown {
   return path.reduce<unknown>((at, key) => (isRecord(at) ? getOwn(at, String(key)) : undefined), root);
 }
 
 /** A copy with the value set. Something on the way that is no mapping stays: the schema reports it. */
-function setAt(root: unknown, [key, ...rest]: KeyPath, value: unknown): unknown {
+function setValue(root: unknown, [key, ...rest]: KeyPath, value: unknown): unknown {
   if (key === undefined) return value;
   if (root !== undefined && !isRecord(root)) return root;
-  return { ...root, [key]: setAt(root && getOwn(root, String(key)), rest, value) };
+  return { ...root, [key]: setValue(root && getOwn(root, String(key)), rest, value) };
 }

@@ -7,17 +7,17 @@ import type {
   NewMethodRun,
 } from "../providers/skill/method/method-run.ts";
 import { methodRunStates } from "../providers/skill/method/method-run.ts";
+import { createWriteTag, matchTexts, type Sql, type SqlRow, sql, toStorableText, whereAll } from "./sql.ts";
 import {
-  createWriteTag,
-  matchTexts,
-  type Sql,
-  type SqlQuery,
-  type SqlRow,
-  sql,
-  toStorableText,
-  whereAll,
-} from "./sql.ts";
-import { optionalField, readIntactRows, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
+  matchHolder,
+  optionalField,
+  readHolder,
+  readIntactRows,
+  readJsonObject,
+  readKnownText,
+  readTexts,
+  setHolder,
+} from "./sql-rows.ts";
 
 const DEFAULT_LIMIT = 100;
 /** All but the long ones. */
@@ -43,15 +43,11 @@ export function createSqlMethodRunStore(db: Sql): MethodRunStore {
       return readIntactRows(rows, toSummary);
     },
     async claim({ id, state, holder: former, changedAt }, { holder, callId, at }) {
-      // A holder that has renewed its lease in the meantime keeps the run.
-      const isAsSeen =
-        former === undefined
-          ? sql`holder is null`
-          : sql`holder = ${former.id} and lease_until = ${former.leaseUntil.toISOString()}`;
       return write`
         update method_runs set state = 'running', call_id = ${toStorableText(callId)}, ${setHolder(holder)},
           changed_at = ${at.toISOString()}
-        where id = ${toStorableText(id)} and state = ${state} and ${isOpen} and changed_at = ${changedAt} and ${isAsSeen}
+        where id = ${toStorableText(id)} and state = ${state} and ${isOpen} and changed_at = ${changedAt}
+          and ${matchHolder(former)}
         returning id`;
     },
     async write(id, holderId, { state, progress, approvalId, holder, result, at, isDelivered = false }) {
@@ -84,10 +80,6 @@ export function createSqlMethodRunStore(db: Sql): MethodRunStore {
     },
   };
 }
-
-const setHolder = (holder: MethodRun["holder"]): SqlQuery => sql`
-  holder = ${holder?.id ?? null}, holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
-  lease_until = ${holder?.leaseUntil.toISOString() ?? null}`;
 
 async function start(tx: Sql, run: NewMethodRun): ReturnType<MethodRunStore["start"]> {
   const { id, key, action, digest, caller, args, callId, steps, holder, at } = run;
@@ -131,12 +123,7 @@ function toSummary(row: SqlRow): MethodRunSummary {
     step: Number(row.step),
     steps: Number(row.steps),
     requests: Number(row.requests),
-    ...optionalField("holder", row.holder, (holderId) => ({
-      id: String(holderId),
-      pid: Number(row.holder_pid),
-      host: String(row.holder_host),
-      leaseUntil: new Date(String(row.lease_until)),
-    })),
+    ...readHolder(row),
     ...optionalField("approvalId", row.approval_id, String),
     ...readTexts(row, { startedAt: "started_at", changedAt: "changed_at" }),
     ...optionalField("outcome", row.outcome, String),

@@ -8,7 +8,16 @@ import {
   type TaskPart,
 } from "../a2a/peer-task.ts";
 import { joinQueries, matchTexts, type Sql, type SqlQuery, type SqlRow, sql, toStorableText, whereAll } from "./sql.ts";
-import { optionalField, readIntactRows, readJsonList, readJsonObject, readKnownText, readTexts } from "./sql-rows.ts";
+import {
+  optionalField,
+  readHolder,
+  readIntactRows,
+  readJsonList,
+  readJsonObject,
+  readKnownText,
+  readTexts,
+  setHolder,
+} from "./sql-rows.ts";
 
 /** As much as is read at once. */
 const PAGE_CHARS = 2 * 1024 * 1024;
@@ -81,10 +90,6 @@ function toConditions({ client, context, state, since }: Omit<PeerTaskQuery, "af
   return since === undefined ? conditions : [...conditions, sql`changed_at > ${toStorableText(since)}`];
 }
 
-const setHolder = (holder: PeerTask["holder"]): SqlQuery => sql`
-  holder = ${holder?.id ?? null}, holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
-  lease_until = ${holder?.leaseUntil.toISOString() ?? null}`;
-
 async function add(tx: Sql, task: NewPeerTask, maxOpen: number): ReturnType<PeerTaskStore["add"]> {
   const { id, client, context, action, args, caller, callId, message, holder, at } = task;
   const sent = matchTexts({ client, message_id: message.id });
@@ -122,12 +127,7 @@ function toPeerTask(row: SqlRow): PeerTask {
       id: String(approvalId),
       inner: Number(row.inner_call) === 1,
     })),
-    ...optionalField("holder", row.holder, (holderId) => ({
-      id: String(holderId),
-      pid: Number(row.holder_pid),
-      host: String(row.holder_host),
-      leaseUntil: new Date(String(row.lease_until)),
-    })),
+    ...readHolder(row),
     version: Number(row.version),
     ...readTexts(row, { startedAt: "started_at", changedAt: "changed_at" }),
   };

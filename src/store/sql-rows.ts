@@ -1,6 +1,7 @@
 import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
-import type { SqlRow } from "./sql.ts";
+import type { LeaseHolder } from "../core/lease.ts";
+import { type SqlQuery, type SqlRow, sql, toStorableText } from "./sql.ts";
 
 /** An object with this field, or without it where the column is null. */
 export function optionalField<Key extends string, T>(
@@ -11,6 +12,26 @@ export function optionalField<Key extends string, T>(
   if (value === null || value === undefined) return {};
   return { [key]: read(value) } as { readonly [K in Key]: T };
 }
+
+/** Sets the columns of the process that has a row. Undefined: none has it. */
+export const setHolder = (holder: LeaseHolder | undefined): SqlQuery => sql`
+  holder = ${holder?.id ?? null}, holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
+  lease_until = ${holder?.leaseUntil.toISOString() ?? null}`;
+
+/** Whether a row still has the holder that was read. One that has renewed its lease in the meantime keeps it. */
+export const matchHolder = (seen: LeaseHolder | undefined): SqlQuery =>
+  seen === undefined
+    ? sql`holder is null`
+    : sql`holder = ${seen.id} and lease_until = ${seen.leaseUntil.toISOString()}`;
+
+/** An object with the process that has a row, or an empty one. */
+export const readHolder = (row: SqlRow): { readonly holder?: LeaseHolder } =>
+  optionalField("holder", row.holder, (id) => ({
+    id: String(id),
+    pid: Number(row.holder_pid),
+    host: String(row.holder_host),
+    leaseUntil: new Date(String(row.lease_until)),
+  }));
 
 export function readTexts<K extends string>(row: SqlRow, columns: Record<K, string>): Record<K, string> {
   const entries = Object.entries<string>(columns).map(([field, column]) => [field, String(row[column])]);

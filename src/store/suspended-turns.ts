@@ -9,7 +9,16 @@ import {
   toStorableText,
   whereAll,
 } from "./sql.ts";
-import { optionalField, readIntactRows, readJsonList, readJsonObject, readKnownText } from "./sql-rows.ts";
+import {
+  matchHolder,
+  optionalField,
+  readHolder,
+  readIntactRows,
+  readJsonList,
+  readJsonObject,
+  readKnownText,
+  setHolder,
+} from "./sql-rows.ts";
 
 const DEFAULT_LIMIT = 100;
 
@@ -44,25 +53,18 @@ export function createSqlTurnStore(db: Sql): TurnStore {
         order by changed_at desc, id desc limit ${Math.max(0, Math.trunc(limit))}`);
       return readIntactRows(rows, toStoredTurn);
     },
-    async claim({ id, version, holder: former }, { id: holderId, pid, host, leaseUntil }, at, tokenHash) {
-      // A holder that has renewed its lease in the meantime keeps the turn.
-      const isAsSeen =
-        former === undefined
-          ? sql`holder is null`
-          : sql`holder = ${former.id} and lease_until = ${former.leaseUntil.toISOString()}`;
+    async claim({ id, version, holder: former }, holder, at, tokenHash) {
       const [row] = await db.all(sql`
-        update turns set state = 'running', version = version + 1, holder = ${holderId}, holder_pid = ${pid},
-          holder_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}, changed_at = ${at.toISOString()},
+        update turns set state = 'running', version = version + 1, ${setHolder(holder)}, changed_at = ${at.toISOString()},
           expires_at = null, token_hash = coalesce(${tokenHash ?? null}, token_hash)
-        where id = ${toStorableText(id)} and version = ${version} and state in ('running', 'suspended') and ${isAsSeen}
+        where id = ${toStorableText(id)} and version = ${version} and state in ('running', 'suspended')
+          and ${matchHolder(former)}
         returning memo`);
       return row === undefined ? undefined : String(row.memo);
     },
     async write({ id, holderId, version }, { state, calls, memo, holder, expiresAt, tokenHash, at }) {
       return write`
-        update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
-          holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
-          lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
+        update turns set state = ${state}, version = version + 1, ${setHolder(holder)}, changed_at = ${at.toISOString()},
           calls = ${JSON.stringify(calls)}, memo = ${memo}, expires_at = ${expiresAt ?? null},
           token_hash = coalesce(${tokenHash ?? null}, token_hash)
         where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
@@ -70,8 +72,7 @@ export function createSqlTurnStore(db: Sql): TurnStore {
     },
     async release(id, holderId, at) {
       await db.all(sql`
-        update turns set holder = null, holder_pid = null, holder_host = null, lease_until = null,
-          version = version + 1, changed_at = ${at.toISOString()}
+        update turns set ${setHolder(undefined)}, version = version + 1, changed_at = ${at.toISOString()}
         where id = ${toStorableText(id)} and holder = ${holderId} and state = 'running'`);
     },
     async readMemo(id) {
@@ -80,8 +81,8 @@ export function createSqlTurnStore(db: Sql): TurnStore {
     },
     async cancelAll(at) {
       const open = await db.all(sql`
-        update turns set state = 'cancelled', version = version + 1, holder = null, holder_pid = null, holder_host = null,
-          lease_until = null, expires_at = null, changed_at = ${at.toISOString()}, calls = '[]', memo = 'null'
+        update turns set state = 'cancelled', version = version + 1, ${setHolder(undefined)},
+          expires_at = null, changed_at = ${at.toISOString()}, calls = '[]', memo = 'null'
         where state in ('running', 'suspended') returning id`);
       return open.length;
     },
@@ -110,12 +111,7 @@ function toStoredTurn(row: SqlRow): StoredTurn {
     caller: readJsonObject(row, "caller", what),
     calls: readJsonList<WaitingCall>(row, "calls", what),
     version: Number(row.version),
-    ...optionalField("holder", row.holder, (holderId) => ({
-      id: String(holderId),
-      pid: Number(row.holder_pid),
-      host: String(row.holder_host),
-      leaseUntil: new Date(String(row.lease_until)),
-    })),
+    ...readHolder(row),
     ...optionalField("expiresAt", row.expires_at, String),
     startedAt: String(row.started_at),
     changedAt: String(row.changed_at),
