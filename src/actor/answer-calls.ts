@@ -1,6 +1,7 @@
 import { QmError, toQmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { formatProblemJson, type Outcome, type WaitingOutcome } from "../core/outcome.ts";
+import { addContinuation } from "../core/recover-call.ts";
 import type { SurfaceAnswer } from "../surface/surface.ts";
 import type { AnswerPart, CallEndedEvent } from "./envelope.ts";
 import { isRespond, type ModelResponse, readResponse } from "./respond.ts";
@@ -115,7 +116,7 @@ async function makeCall(
   if (outcome !== undefined) turn.noted(callId, outcome);
   if (outcome?.status === "waiting") {
     const { id: approvalId, inner } = outcome.approval;
-    const again = { ...call, args: addContinuation(name, args, outcome), approvalId };
+    const again = { ...call, args: addToolContinuation(name, args, outcome), approvalId };
     return inner === undefined ? again : { ...again, isInner: true };
   }
   const isFormError = !ok && isRecord(data) && FORM_ERRORS.includes(data.code);
@@ -133,12 +134,10 @@ function describeProblem(
   return { problem: { status: outcome?.status === "refused" ? "refused" : "failed", reason } };
 }
 
-/** The arguments for repeating a call whose inner call waits. */
-function addContinuation(tool: string, args: Json, { progress }: WaitingOutcome): Json {
-  const more =
-    isRecord(progress) && isRecord(progress.continue_with) ? (progress.continue_with as JsonObject) : undefined;
-  if (more === undefined || !isRecord(args)) return args;
-  const given = args as JsonObject;
-  if (tool !== "invoke_action") return { ...given, ...more };
-  return { ...given, args: { ...(isRecord(given.args) ? (given.args as JsonObject) : {}), ...more } };
+/** The arguments for repeating a tool whose inner call waits. */
+function addToolContinuation(tool: string, args: Json, outcome: WaitingOutcome): Json {
+  if (tool !== "invoke_action" || !isRecord(args)) return addContinuation(args, outcome);
+  const own = (isRecord(args.args) ? args.args : {}) as JsonObject;
+  const next = addContinuation(own, outcome);
+  return next === own ? args : { ...(args as JsonObject), args: next };
 }

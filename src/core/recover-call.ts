@@ -1,6 +1,7 @@
 import { type Effect, hasSideEffects } from "./action.ts";
 import type { Caller } from "./caller.ts";
-import type { Outcome } from "./outcome.ts";
+import { isRecord, type Json, type JsonObject } from "./json.ts";
+import type { Outcome, WaitingOutcome } from "./outcome.ts";
 
 /** A call whose process ended, as the ledger has it. */
 export interface FoundCall {
@@ -49,4 +50,10 @@ export async function recoverCall(
   const name = found.action ?? call.name;
   const text = `error: this call of ${name} was interrupted. It may have had an effect: look before you try again.`;
   return { kind: "ended", text, isDone: false };
+}
+
+/** The arguments for repeating a call whose inner call waits. */
+export function addContinuation(args: Json, { progress }: WaitingOutcome): Json {
+  const more = isRecord(progress) && isRecord(progress.continue_with) ? progress.continue_with : undefined;
+  return more === undefined || !isRecord(args) ? args : ({ ...args, ...more } as JsonObject);
 }

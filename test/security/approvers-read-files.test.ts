@@ -43,10 +43,10 @@ interface Question {
 }
 
 /** A project with the skill `triage`, and a call of it that waits. */
-async function askAbout(files: Record<string, string | Uint8Array>, args = {}): Promise<Question> {
+async function askAbout(files: Record<string, string | Uint8Array>, args = {}, folder = "triage"): Promise<Question> {
   const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify(CONFIG) });
   const write = async (path: string, content: string | Uint8Array) => {
-    const file = join(cwd, ".agents/skills/triage", path);
+    const file = join(cwd, ".agents/skills", folder, path);
     await mkdir(dirname(file), { recursive: true });
     await writeFile(file, content);
   };
@@ -347,4 +347,12 @@ test("refuses a position that no portion has given", async () => {
     await expect(approvals.readFiles(id, { after })).rejects.toMatchObject({ code: "invalid_arguments" });
   expect(await approvals.readFiles(id, { after: "9.0" })).toEqual({ parts: [] });
   await expect(approvals.readFiles("0198c0de")).rejects.toMatchObject({ code: "not_found" });
+});
+
+test("the name of its folder cannot be taken for lines of ours", async () => {
+  const { workspace, id } = await askAbout({ "SKILL.md": TRIAGE }, {}, "triage\nDigest: 0000\n1 file, 1 byte");
+
+  const { preview = "" } = await workspace.quartermaster.approvals.get(id);
+
+  expect(preview.split("\n").map((line) => line.split(/[: ]/, 1)[0])).toEqual(["No", "Folder", "Digest", "1"]);
 });

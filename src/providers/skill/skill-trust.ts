@@ -1,6 +1,6 @@
 import type { Action, CallContext, Preview } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
-import { formatCount, quoteShellWord } from "../../core/display-text.ts";
+import { formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
 import { digestFiles, type FileBytes } from "../../core/file-digest.ts";
@@ -268,7 +268,7 @@ function formatFirstUse({ folder, root }: Skill, { files, digest }: SkillSnapsho
     root.trusted
       ? "This skill is used for the first time. Approving this call trusts exactly these files."
       : "No person has accepted this skill yet. Approving this call runs it and trusts exactly these files.",
-    `Folder: ${folder}`,
+    `Folder: ${toOneLine(folder)}`,
     `Digest: ${digest}`,
     `${formatCount(files.size, "file")}, ${formatCount(bytes, "byte")}`,
   ].join("\n");

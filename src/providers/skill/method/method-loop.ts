@@ -2,12 +2,12 @@ import type { CallContext, ChosenAction, VisibleAction } from "../../../core/act
 import { raceAbort } from "../../../core/async.ts";
 import type { UnstampedEvent } from "../../../core/events.ts";
 import { cutText } from "../../../core/handler-result.ts";
-import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../../../core/json.ts";
+import { getOwn, isRecord, type Json, omitUndefined } from "../../../core/json.ts";
 import type { CallModel, ModelAnswer, ModelToolCall, ModelToolResult } from "../../../core/model.ts";
 import { isGlob } from "../../../core/name-patterns.ts";
 import { quoteName } from "../../../core/names.ts";
-import type { Outcome, WaitingOutcome } from "../../../core/outcome.ts";
-import { recoverCall } from "../../../core/recover-call.ts";
+import type { WaitingOutcome } from "../../../core/outcome.ts";
+import { addContinuation, recoverCall } from "../../../core/recover-call.ts";
 import { endMethod, setExport, type ToolReply } from "./method-end.ts";
 import { areStepsFinished, controlTools, createStepRequest, type MethodPrompt } from "./method-prompt.ts";
 import type { MethodProgress, MethodResult, PendingCall } from "./method-run.ts";
@@ -217,10 +217,3 @@ const controlNames: readonly string[] = Object.values(controlTools);
 const isControl = (tool: string): boolean => controlNames.includes(tool);
 
 const readResult = (args: unknown): string => (isRecord(args) && typeof args.result === "string" ? args.result : "");
-
-/** The arguments for repeating a call whose inner call waits. */
-function addContinuation(args: Json, { progress }: Extract<Outcome, { status: "waiting" }>): Json {
-  const more =
-    isRecord(progress) && isRecord(progress.continue_with) ? (progress.continue_with as JsonObject) : undefined;
-  return more === undefined || !isRecord(args) ? args : { ...(args as JsonObject), ...more };
-}
