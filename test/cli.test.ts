@@ -279,7 +279,7 @@ test("describe shows the arguments and an example call", async () => {
   const { out } = await qm(cwd, ["describe", "file__read"]);
 
   expect(out).toContain("path  string, required");
-  expect(out).toContain("limit  integer, default 2000");
+  expect(out).toContain("limit  integer");
   expect(out).toContain(`qm invoke file__read '{"path":"README.md"}'`);
 });
 

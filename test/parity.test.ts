@@ -68,6 +68,7 @@ describe("list, describe, export and invoke", async () => {
       "file__grep",
       "file__list",
       "file__read",
+      "file__watch",
       "file__write",
       "rag_corpus__meetings",
       "rag_operation__recall",
@@ -265,7 +266,7 @@ describe("the universal surface", async () => {
         next_offset?: number;
         total: number;
       };
-      expect(page.total).toBe(10);
+      expect(page.total).toBe(11);
       seen.push(...page.items.map((item) => item.qualified_name));
       offset = page.next_offset;
     }
@@ -293,13 +294,13 @@ describe("the universal surface", async () => {
   test.each<[string, unknown, object]>([
     ["several categories", { category: ["tool", "rag_corpus"] }, { total: 2 }],
     ["a bare category", { category: "tool" }, { total: 1 }],
-    ["an empty category list", { category: [] }, { total: 10 }],
+    ["an empty category list", { category: [] }, { total: 11 }],
     ["a filter", { filter: "MEET" }, { total: 1 }],
     ["a filter for the summary", { filter: "list TASKS" }, { total: 1 }],
     ["a filter that finds nothing", { filter: "zzz" }, { total: 0, items: [], hint: expect.stringContaining("zzz") }],
-    ["an offset past the end", { offset: 99 }, { total: 10, items: [], hint: expect.stringContaining("only 10") }],
-    ["a limit above the page maximum", { limit: 5000 }, { total: 10 }],
-    ["numbers as text", { offset: "2", limit: "1" }, { total: 10, next_offset: 3 }],
+    ["an offset past the end", { offset: 99 }, { total: 11, items: [], hint: expect.stringContaining("only 11") }],
+    ["a limit above the page maximum", { limit: 5000 }, { total: 11 }],
+    ["numbers as text", { offset: "2", limit: "1" }, { total: 11, next_offset: 3 }],
     [
       "an unknown category",
       { category: ["nonsense"] },

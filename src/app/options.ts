@@ -63,6 +63,10 @@ export interface QuartermasterOptions {
   readonly search?: SearchSettings;
   /** Stores long results as notes. Absent: they are cut. */
   readonly infospace?: InfospaceSettings;
+  /** What actors remember across sessions. Absent: the categories `memory_operation` and `memory_entry` do not exist. */
+  readonly memory?: { readonly enabled: boolean };
+  /** Indexes documents and recalls passages from them. Absent: no. */
+  readonly rag?: { readonly enabled: boolean };
   readonly redact?: {
     /** Keys whose values are not recorded, besides the built-in ones. */
     readonly names?: readonly string[];
@@ -242,6 +246,8 @@ const quartermasterSchema = z.strictObject({
   surface: surfaceOptionsSchema,
   search: searchSchema.prefault({}),
   infospace: infospaceOptions.prefault({ enabled: false }),
+  memory: z.strictObject({ enabled: z.boolean() }).prefault({ enabled: false }),
+  rag: z.strictObject({ enabled: z.boolean() }).prefault({ enabled: false }),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),
   approvals: z.strictObject({ ask: callback.optional(), worker: z.boolean().optional() }).optional(),
   ledger: z.strictObject({ keep: duration().optional(), archive: text }).optional(),
@@ -253,7 +259,7 @@ const quartermasterSchema = z.strictObject({
   runtime: z.looseObject({ now: callback, elapsed: callback, newId: callback }).optional(),
 } satisfies Record<keyof QuartermasterOptions, z.ZodType>);
 
-type Defaulted = "limits" | "valueLimit" | "search" | "infospace";
+type Defaulted = "limits" | "valueLimit" | "search" | "infospace" | "memory";
 
 /** Options with the defaults of limits, search and notes filled in. */
 export type ResolvedOptions = Omit<QuartermasterOptions, Defaulted | "models"> &
@@ -261,7 +267,7 @@ export type ResolvedOptions = Omit<QuartermasterOptions, Defaulted | "models"> &
 
 /** Checks options and fills in defaults. The host's own objects stay the same objects. Throws `invalid_config`. */
 export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
-  const { limits, valueLimit, search, infospace } = checkOptions(quartermasterSchema, "options", options);
+  const { limits, valueLimit, search, infospace, memory } = checkOptions(quartermasterSchema, "options", options);
   const ownEmbedder = options.search?.embedder === undefined ? {} : { embedder: options.search.embedder };
   const models = new Map(Object.entries(options.models ?? {}).map(([name, model]) => [name, toModel(name, model)]));
   for (const { name, model } of options.policy?.actors ?? []) {
@@ -269,7 +275,7 @@ export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
     const message = `no model is called ${quoteName(model)}${didYouMean(model, models.keys())}`;
     throw new QmError("invalid_config", `options.policy.actors: ${name}.model: ${message}`);
   }
-  return { ...options, models, limits, valueLimit, search: { ...search, ...ownEmbedder }, infospace };
+  return { ...options, models, limits, valueLimit, search: { ...search, ...ownEmbedder }, infospace, memory };
 }
 
 export const callerSchema = z.strictObject({

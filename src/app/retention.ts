@@ -18,7 +18,7 @@ const LOCK = "ledger retention";
 export function createRetention(parts: {
   readonly settings: QuartermasterOptions["ledger"];
   readonly ledger: Pick<Ledger, "flush">;
-  readonly store: Pick<Store, "events" | "locks" | "usage" | "activation" | "sessions">;
+  readonly store: Pick<Store, "events" | "locks" | "usage" | "activation" | "sessions" | "memory">;
   readonly runtime: Runtime;
   readonly onProblem: (problem: string) => void;
 }) {
@@ -48,6 +48,7 @@ export function createRetention(parts: {
     if (keptMs === undefined) return;
     const archive = settings.archive && join(settings.archive, `ledger-${now.toISOString().slice(0, 7)}.jsonl`);
     const before = new Date(now.getTime() - keptMs);
+    await store.memory.prune(before);
     await prune({ before, signal: closing.signal, ...(archive ? { archive } : {}) });
   }
 

@@ -3,6 +3,7 @@ import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
 import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
+import { joinLiveResources } from "../catalog/snapshot.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { Caller } from "../core/caller.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
@@ -73,6 +74,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     const data = omitUndefined({ action: name, site, scope, routing, justification, bypassReason });
     record(undefined, { type: "action.registered", data });
   });
+  const mask = createSecretMasker(options.redact?.secrets ?? (() => []));
   let isFilterDue = false;
   let isSettled = false;
   let isStarted = false;
@@ -82,7 +84,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     runtime,
     policy: () => policy,
     hadPolicy: (version) => policyVersions.has(version),
-    mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
+    mask,
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
     prune: (before) => Promise.all([turns, store.methodRuns, store.peerTasks].map((each) => each.prune(before))),
@@ -116,6 +118,33 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
   };
   const loadInfospace = async () => (await import("./infospace-service.ts")).createInfospaceService(infospaceOptions);
   const infospace = options.infospace.enabled ? await loadInfospace() : createDisabledInfospace(loadInfospace);
+  const memory = options.memory.enabled ? await loadMemory() : undefined;
+
+  async function loadMemory() {
+    const { createMemoryService } = await import("./memory-service.ts");
+    const access: InfospaceServiceOptions["access"] = (entry, caller) => views.access(policy, caller, entry);
+    return createMemoryService({ store: store.memory, runtime, meaning: discovery.meaning, access, mask });
+  }
+
+  const loadRag = async () => {
+    const { createRagService } = await import("./rag-service.ts");
+    return createRagService({
+      store: store.rag,
+      meaning: discovery.meaning,
+      rights: {
+        mayUse: infospaceOptions.access,
+        mayRead: (caller, action, args) => {
+          const decision = views.decide(policy, caller, action, args);
+          return decision !== undefined && decision.kind !== "deny";
+        },
+        listCallSources: infospace.lineage.sources,
+        addCallSources: infospace.lineage.add,
+      },
+    });
+  };
+  const rag = options.rag?.enabled ? await loadRag() : undefined;
+  const knowledge = [memory, rag].filter((each) => each !== undefined);
+  const live = joinLiveResources([infospace.live, ...knowledge.map((each) => each.live)]);
   const methodSystem = createMethodSystem({
     ...base,
     store,
@@ -144,7 +173,8 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     ledger,
     invoke: (call, signal) => backend.invoke(call, signal),
   });
-  const ours = [registry.provider, approvalActions, ...infospace.providers, ...skills];
+  const known = knowledge.flatMap(({ providers }) => providers);
+  const ours = [registry.provider, approvalActions, ...infospace.providers, ...known, ...skills];
   // A host's own provider of the category replaces ours.
   const given = options.providers ?? [];
   const isReplaced = given.some(({ category }) => category === peers.provider.category);
@@ -199,7 +229,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     record: createCallRecorder(ledger, runtime, () => policy.version),
     meter: createBudgetMeter(store.usage, () => policy),
     approvalGate: gatekeeper,
-    live: infospace.live,
+    live,
     learn: catalog.learn,
     handles: infospace.handles,
     resultStore: infospace.keeper,
@@ -208,7 +238,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     model: options.models.get("default"),
     tracer: createSafeTracer(options.tracer ?? silentTracer),
   };
-  const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
+  const backend = createSurfaceBackend(pipeline, discovery, live, record);
   const getSurfaceChoice = (actor: CompiledActor): SurfaceChoice => ({ ...options.surface, ...actor.surface });
   const prompts = createPrompts({
     settings: options.search,
@@ -252,7 +282,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       ledger,
       policy: () => policy,
       viewOf: createViews(catalog).get,
-      live: infospace.live,
+      live,
       exists: (name) => catalog.snapshot().get(name) !== undefined,
       search: { canSearch: discovery.isOn, searchHint: discovery.waitForHint, find: discovery.find },
       openSurface(backend, caller, then, kind) {
@@ -329,7 +359,7 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
       gatekeeper.close();
       const workers = [worker.close, methodSystem.worker.close, retention.close, interrupted.close];
       await closeAll([actors.close, ...workers, router.close, backend.idle, methodSystem.close, distributor.close]);
-      const inUse = [infospace, catalog, discovery, uses, ledger, store];
+      const inUse = [...knowledge, infospace, catalog, discovery, uses, ledger, store];
       await closeAll([async () => turns.close(), ...inUse.map(({ close }) => close)]);
     },
   };

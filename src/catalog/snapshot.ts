@@ -72,13 +72,31 @@ export type LiveCategory = { readonly name: string; readonly target: ActionName 
 
 /** Resources outside the catalog, such as notes: too many, and private to their owners. They are resolved by name. */
 export interface LiveResources {
-  /** Does not check the caller. Undefined at once for a name that cannot be one of them. */
-  find(name: string): Promise<Action | undefined> | undefined;
+  /**
+   * The resource that the caller means by this name. Does not check whether the caller may use it. Undefined at once for
+   * a name that cannot be one of them.
+   */
+  find(name: string, caller: Caller): Promise<Action | undefined> | undefined;
   /** The caller's resources in these categories; only the newest if there are very many. */
   list(caller: Caller, categories: readonly string[]): Promise<readonly Action[]>;
   /** The categories that the caller may have resources in, sorted, and the operation that these run. */
   categories(caller: Caller): readonly LiveCategory[];
 }
+
+/** The resources of several sources, which have different categories. */
+export const joinLiveResources = (sources: readonly LiveResources[]): LiveResources => ({
+  find(name, caller) {
+    for (const source of sources) {
+      const found = source.find(name, caller);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  },
+  list: async (caller, categories) =>
+    (await Promise.all(sources.map((source) => source.list(caller, categories)))).flat(),
+  categories: (caller) =>
+    sources.flatMap((source) => source.categories(caller)).sort((a, b) => (a.name < b.name ? -1 : 1)),
+});
 
 /** Leaves out a resource whose operation is missing. */
 export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Action[]): CatalogSnapshot {

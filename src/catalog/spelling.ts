@@ -6,7 +6,11 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
   "mcp.server": "mcp",
   "mcp.tool": "mcp",
   "mcp.operation": "mcp",
+  "mcp.resource": "mcp",
+  mcp_server: "mcp",
   multi_agent: "agent.peer",
+  "multi_agent.peer": "agent.peer",
+  agent_peer: "agent.peer",
   agent: "agent.peer",
   peer: "agent.peer",
   "memory.entry": "memory_entry",
@@ -15,17 +19,34 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
   "rag.corpus": "rag_corpus",
   "rag.operation": "rag_operation",
   rag: "rag_operation",
+  knowledge: "rag_operation",
   reyn_source: "qm_source",
   reyn_repo: "qm_source",
+  source: "qm_source",
+  documentation: "qm_source",
   workflow: "skill",
+  skills: "skill",
+  notes: "note",
+  collections: "collection",
+  approvals: "approval",
+  tools: "tool",
   fs: "file",
   filesystem: "file",
   files: "file",
+  shell: "exec",
+  bash: "exec",
+  sandbox: "exec",
+  terminal: "exec",
+  openapi: "api",
+  http: "api",
+  rest: "api",
+  browser: "web",
+  internet: "web",
 };
 
 /** The categories of the product. They are public, so that an empty one is not unknown, whether hidden or unused. */
 export const builtInCategories: ReadonlySet<string> = new Set(
-  "agent.peer approval collection file infospace mcp note skill tool".split(" "),
+  "agent.peer approval collection file infospace mcp note qm_source skill tool".split(" "),
 );
 
 /** Prefixes that some models put before a tool's name. */

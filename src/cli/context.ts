@@ -117,7 +117,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 export async function findStorePath({ io: { cwd, env }, globals }: Context): Promise<string> {
   const { loadConfig } = await import("../config/config-file.ts");
   const { CALL_VARIABLES, compileCondition } = await import("../core/expression.ts");
-  const { resolveStorePath } = await import("../workspace/workspace.ts");
+  const { resolveStorePath } = await import("../workspace/state-paths.ts");
   const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
   return resolveStorePath(await loadConfig(globals.config, { cwd, env, compileExpression }), env);
 }

@@ -30,10 +30,30 @@ export async function addConfiguredServers(
     after: _after,
     ...edit
   } = await editFile(path, options, (text) => {
-    for (const [name, server] of Object.entries(servers)) text = insertServer(path, text, name, server);
+    for (const [name, server] of Object.entries(servers)) text = insertEntry(path, text, "servers", name, server);
     return text;
   });
   return edit;
+}
+
+/** Writes the entry of an API, in place of one with the same name. Keeps comments and order elsewhere. */
+export async function setConfiguredApi(
+  path: string,
+  name: string,
+  api: JsonObject,
+  options: ConfigEditOptions,
+): Promise<ConfigEdit> {
+  const { backup } = await editFile(path, options, (text) => {
+    const has = parseYamlText(text).hasIn(["apis", name]);
+    return insertEntry(path, has ? deleteEntry(path, text, "apis", name) : text, "apis", name, api);
+  });
+  return omitUndefined({ path, backup });
+}
+
+/** Throws `not_found`, and then writes nothing. */
+export async function removeConfiguredApi(path: string, name: string, options: ConfigEditOptions): Promise<ConfigEdit> {
+  const { backup } = await editFile(path, options, (text) => deleteEntry(path, text, "apis", name));
+  return omitUndefined({ path, backup });
 }
 
 /** Removes a server from a configuration file. Throws `not_found`, and then writes nothing. */
@@ -42,7 +62,7 @@ export async function removeConfiguredServer(
   name: string,
   options: ConfigEditOptions,
 ): Promise<ConfigEdit & { readonly before: LoadedConfig; readonly after: LoadedConfig }> {
-  const { before, ...edit } = await editFile(path, options, (text) => deleteServer(path, text, name));
+  const { before, ...edit } = await editFile(path, options, (text) => deleteEntry(path, text, "servers", name));
   return { ...edit, before: before ?? edit.after };
 }
 
@@ -79,30 +99,36 @@ async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** The text with one more server. In block style, the rest stays byte for byte. */
-function insertServer(path: string, text: string, name: string, entry: JsonObject): string {
+/** The parts of the file that commands edit. */
+type Section = "servers" | "apis";
+const NOUNS: Readonly<Record<Section, string>> = { servers: "a server", apis: "an API" };
+
+/** The text with one more entry. In block style, the rest stays byte for byte. */
+function insertEntry(path: string, text: string, section: Section, name: string, entry: JsonObject): string {
   const document = parseYamlText(text);
-  if (document.hasIn(["servers", name])) {
-    const hint = `Choose another name, or run \`qm servers remove ${name}\` first.`;
-    throw new QmError("conflict", `${path} already has a server ${name}`, { hint });
+  if (document.hasIn([section, name])) {
+    const hint = `Choose another name, or run \`qm ${section} remove ${name}\` first.`;
+    throw new QmError("conflict", `${path} already has ${NOUNS[section]} ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   if (!isMap(changed.contents)) changed.contents = changed.createNode({}) as never;
-  changed.setIn(["servers", name], changed.createNode(entry));
-  return verifyEdit(insertText(text, document, { [name]: entry }), changed);
+  changed.setIn([section, name], changed.createNode(entry));
+  return verifyEdit(insertText(text, document, section, { [name]: entry }), changed);
 }
 
-function deleteServer(path: string, text: string, name: string): string {
+function deleteEntry(path: string, text: string, section: Section, name: string): string {
   const document = parseYamlText(text);
-  if (!document.hasIn(["servers", name])) {
-    const hint = "`qm servers list` shows the configured servers.";
-    throw new QmError("not_found", `${path} has no server ${name}`, { hint });
+  if (!document.hasIn([section, name])) {
+    const hint = `\`qm ${section} list\` shows the configured ones.`;
+    throw new QmError("not_found", `${path} has no ${NOUNS[section].slice(NOUNS[section].indexOf(" ") + 1)} ${name}`, {
+      hint,
+    });
   }
   const changed = document.clone() as Document;
-  const servers = changed.get("servers");
-  if (isMap(servers) && servers.items.length === 1) changed.delete("servers");
-  else changed.deleteIn(["servers", name]);
-  const after = verifyEdit(cutText(text, document, name), changed);
+  const entries = changed.get(section);
+  if (isMap(entries) && entries.items.length === 1) changed.delete(section);
+  else changed.deleteIn([section, name]);
+  const after = verifyEdit(cutText(text, document, section, name), changed);
   // A watcher rejects an empty file, because a file looks like that while it is written.
   return parseYamlText(after).contents === null ? `${after}{}\n` : after;
 }
@@ -119,10 +145,15 @@ function verifyEdit(text: string | undefined, wanted: Document): string {
   return wanted.toString({ lineWidth: 0, flowCollectionPadding: false });
 }
 
-function insertText(text: string, document: Document.Parsed, entries: JsonObject): string | undefined {
+function insertText(
+  text: string,
+  document: Document.Parsed,
+  section: Section,
+  entries: JsonObject,
+): string | undefined {
   const ended = text === "" || text.endsWith("\n") ? text : `${text}\n`;
-  const block = document.get("servers");
-  if (block === undefined) return `${ended}servers:\n${indentYaml(entries, 2)}`;
+  const block = document.get(section);
+  if (block === undefined) return `${ended}${section}:\n${indentYaml(entries, 2)}`;
   const last = listBlockItems(block).at(-1);
   if (last === undefined) return undefined;
   const at = findEnd(ended, last);
@@ -130,9 +161,9 @@ function insertText(text: string, document: Document.Parsed, entries: JsonObject
   return ended.slice(0, at) + indentYaml(entries, column) + ended.slice(at);
 }
 
-function cutText(text: string, document: Document.Parsed, name: string): string | undefined {
-  const items = listBlockItems(document.get("servers"));
-  const [from, key] = items.length === 1 ? [listBlockItems(document.contents), "servers"] : [items, name];
+function cutText(text: string, document: Document.Parsed, section: Section, name: string): string | undefined {
+  const items = listBlockItems(document.get(section));
+  const [from, key] = items.length === 1 ? [listBlockItems(document.contents), section] : [items, name];
   const pair = from.find((each) => isScalar(each.key) && each.key.value === key);
   return pair && text.slice(0, findLineStart(text, pair)) + text.slice(findEnd(text, pair));
 }

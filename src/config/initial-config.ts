@@ -50,6 +50,9 @@ providers:
 #    tools:
 #      "delete_*": { approval: true }
 
+# Web APIs. Their operations are actions: api__<name>__<operation>. \`qm import openapi\` writes them here.
+#apis: {}
+
 mcp:
   starting_at_once: 4
   # Whether a model may ask to install servers. A person must always approve.

@@ -12,10 +12,12 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
     ...compareWorlds(before, after),
     ...compareApprovals(before.approvals, after.approvals),
     ...compareFiles(before.providers.file, after.providers.file),
+    ...compareWeb(before.providers.web, after.providers.web),
     ...Object.entries(after.servers).flatMap(([name, server]) => {
       const old = getOwn(before.servers, name);
       return old === undefined ? [] : compareServer(`servers.${name}`, old, server);
     }),
+    ...Object.entries(after.apis).flatMap(([name, api]) => compareApi(`apis.${name}`, getOwn(before.apis, name), api)),
     ...compareGrantingTags(before, after),
     ...findMissing(after.secrets, before.secrets).map((each) => `secrets no longer lists ${each}`),
   ];
@@ -162,6 +164,17 @@ function compareFiles(before: Files, after: Files): readonly string[] {
   ];
 }
 
+type Web = Config["providers"]["web"];
+
+function compareWeb(before: Web, after: Web): readonly string[] {
+  if (!after.enabled) return [];
+  if (!before.enabled) return ["providers.web.enabled adds the category web"];
+  return [
+    ...listAdded("providers.web.allow_hosts", before.allowHosts, after.allowHosts),
+    ...when(before.respectRobots && !after.respectRobots, "providers.web.respect_robots is off"),
+  ];
+}
+
 type Server = Config["servers"][string];
 
 function compareServer(key: string, before: Server, after: Server): readonly string[] {
@@ -175,6 +188,28 @@ function compareServer(key: string, before: Server, after: Server): readonly str
     ...Object.entries(before.tools).flatMap(([tool, old]) =>
       compareTool(`${key}.tools.${tool}`, old, getOwn(after.tools, tool)),
     ),
+  ];
+}
+
+type Api = Config["apis"][string];
+
+function compareApi(key: string, before: Api | undefined, after: Api): readonly string[] {
+  if (!after.enabled) return [];
+  if (before === undefined || !before.enabled) return [`${key} adds its operations`];
+  return [
+    ...when(before.server !== after.server, `${key}.server is another address`),
+    ...listAdded(`${key}.other_servers`, before.otherServers, after.otherServers),
+    ...when(before.digest !== after.digest, `${key}.digest is that of other operations`),
+    ...Object.entries(before.operations).flatMap(([operation, old]) => {
+      const next = getOwn(after.operations, operation);
+      const place = `${key}.operations.${operation}`;
+      return [
+        ...when(!old.enabled && next?.enabled !== false, `${place} is offered`),
+        ...when(old.approval === true && next?.approval !== true, `${place}.approval no longer asks`),
+        ...when(old.effect !== undefined && old.effect !== next?.effect, `${place}.effect is no longer ${old.effect}`),
+        ...listRemoved(`${place}.tags`, old.tags, next?.tags ?? []),
+      ];
+    }),
   ];
 }
 

@@ -22,7 +22,10 @@ describe("a configuration", () => {
     expect(parse("")).toMatchObject({ path: "/app/quartermaster.yaml", folder: "/app", references: [] });
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
-      providers: { file: { enabled: true, root: ".", readOnly: true } },
+      providers: {
+        file: { enabled: true, root: ".", readOnly: true },
+        web: { enabled: false, allowHosts: [], respectRobots: true, maxBytes: 5_242_880 },
+      },
       skills: { folders: [], projectFolders: [".agents/skills", ".claude/skills"] },
       models: {},
       servers: {},
@@ -160,7 +163,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["servers: { a: { url: 'htp:/x' } }", 'servers.a.url: "htp:/x" is not allowed; expected an http or https URL'],
   ["servers: { a: { url: 'https://' } }", 'servers.a.url: "https://" is not allowed; expected an http or https URL'],
   ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, skills, models, servers, mcp, gateway, peers, a2a"],
-  ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
+  ["providers: { shop: {} }", "providers.shop: unknown key; known here: file, web"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
   [
     "policy: { rules: [{ name: a, rule: b, effect: deny, efect: x }] }",

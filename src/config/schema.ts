@@ -3,12 +3,14 @@ import { didYouMean } from "../core/nearest.ts";
 import { parseDuration } from "../core/runtime.ts";
 import { modelTiers } from "../core/surface-choice.ts";
 import { actionRetrievalSchema } from "./action-retrieval.ts";
+import { apisSchema } from "./apis-schema.ts";
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from "./limits-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { modelsSchema } from "./models-schema.ts";
 import { a2aSchema, peersSchema } from "./peers-schema.ts";
 import { actorsSchema, type budgetOptions, policySchema, worldsSchema } from "./policy-schema.ts";
+import { providersSchema } from "./providers-schema.ts";
 import {
   DAY_MS,
   duration,
@@ -32,26 +34,7 @@ export const configSchema = z
       })
       .prefault({})
       .describe("Where the ledger and all other lasting data is stored."),
-    providers: z
-      .strictObject({
-        file: z
-          .strictObject({
-            enabled: flag(true, "Whether the category `file` exists."),
-            root: referenceText("a path")
-              .default(".")
-              .describe(
-                `Nothing outside this folder can be reached. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
-              ),
-            readOnly: flag(
-              true,
-              "Leave out every action that changes a file. `false`: files can be written, edited and deleted.",
-            ),
-          })
-          .prefault({})
-          .describe("Reading and changing files."),
-      })
-      .prefault({})
-      .describe("The built-in categories of actions."),
+    providers: providersSchema,
     skills: z
       .strictObject({
         folders: list(
@@ -69,6 +52,7 @@ export const configSchema = z
       .describe("Folders with skills, which are actions: `skill__<name>`."),
     models: modelsSchema,
     servers: serversSchema,
+    apis: apisSchema,
     mcp: mcpSchema,
     gateway: gatewaySchema,
     peers: peersSchema,

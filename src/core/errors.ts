@@ -5,6 +5,7 @@ import { clip, type Json, type JsonObject, omitUndefined } from "./json.ts";
 /** Every error code. Retryable: the same call may succeed later. A test compares `docs/errors.md` with this table. */
 export const errorCodes = {
   action_failed: { http: 502, retryable: false },
+  address_refused: { http: 403, retryable: false },
   approval_expired: { http: 409, retryable: false },
   budget_exceeded: { http: 429, retryable: true },
   cancelled: { http: 499, retryable: true },

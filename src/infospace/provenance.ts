@@ -35,12 +35,13 @@ export interface Lineage {
   resume(callId: string): Promise<void>;
 }
 
-export type CallLineage = Omit<Lineage, "sources">;
+export type CallLineage = Lineage;
 
 /** Tracks nothing, for a gateway without an infospace. */
 export const noLineage: CallLineage = {
   track: (_isInside, work) => work(),
   add: () => {},
+  sources: () => [],
   hold: async () => {},
   resume: async () => {},
 };

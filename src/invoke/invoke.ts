@@ -181,7 +181,7 @@ async function attempt(
 ): Promise<(ending: CallEnding) => Outcome> {
   const { lineage, meter, runtime, hopsLimit } = pipeline;
   if (hopsLimit !== undefined) checkHops(asked.caller, hopsLimit);
-  const finding = pipeline.live.find(asked.name) ?? learnNamedSource(pipeline, asked, signal);
+  const finding = pipeline.live.find(asked.name, asked.caller) ?? learnNamedSource(pipeline, asked, signal);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
   const live = finding && (await finding);

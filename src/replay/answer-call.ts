@@ -87,7 +87,13 @@ export async function answerCall(
       store: async () => undefined,
       storeStream: () => Promise.reject(new TypeError("a replay runs nothing")),
     },
-    lineage: { track: (_isInside, work) => work(), add: () => {}, hold: async () => {}, resume: async () => {} },
+    lineage: {
+      track: (_isInside, work) => work(),
+      add: () => {},
+      sources: () => [],
+      hold: async () => {},
+      resume: async () => {},
+    },
     // The recorded result is already redacted, and no other receiver gets it again.
     distributor: { distribute: async ({ record: data }) => ({ data, forModel: data as Json, audit: data as Json }) },
     preview: async () => undefined,

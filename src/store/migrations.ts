@@ -249,6 +249,38 @@ export const migrations: readonly Migration[] = [
       sql`create index peer_tasks_open on peer_tasks (changed_at) where state in ('working', 'auth_required')`,
     ],
   },
+  {
+    name: "memory",
+    statements: ({ identity }) => [
+      // A row is one version of an entry. The row without an end is the current one.
+      sql`create table memory_entries (
+        id ${identity}, tenant text not null, layer text not null, actor text not null, slug text not null,
+        version bigint not null, name text not null, description text not null, type text not null,
+        changed_at text not null, changed_by text not null, user_id text, ended_at text, ended_by text,
+        forgotten integer not null, body text not null, unique (tenant, layer, actor, slug, version))`,
+      sql`create unique index memory_entries_current on memory_entries (tenant, layer, actor, slug)
+        where ended_at is null`,
+    ],
+  },
+  {
+    name: "rag sources",
+    statements: ({ identity }) => [
+      sql`create table rag_sources (
+        id ${identity}, tenant text not null, name text not null, description text not null, owner text not null,
+        made_from text not null, contents text not null, version bigint not null, documents bigint not null,
+        chunks bigint not null, characters bigint not null, indexed_at text not null, unique (tenant, owner, name))`,
+      sql`create table rag_documents (
+        id ${identity}, source_id bigint not null, document text not null, title text not null, hash text not null,
+        characters bigint not null, read_by text not null)`,
+      sql`create index rag_documents_by_source on rag_documents (source_id)`,
+      sql`create table rag_chunks (
+        id ${identity}, source_id bigint not null, document_id bigint not null, mark text not null, heading text not null,
+        text text not null, line_from bigint not null, line_to bigint not null, offset_from bigint not null,
+        offset_to bigint not null)`,
+      sql`create index rag_chunks_by_source on rag_chunks (source_id)`,
+      sql`create index rag_chunks_by_document on rag_chunks (document_id)`,
+    ],
+  },
 ];
 
 /** In one transaction, so that other processes wait. Throws `store_failed` if the store is newer than this program. */

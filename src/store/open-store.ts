@@ -5,9 +5,11 @@ import { createSqlApprovalStore } from "./approvals.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { createSqlEventStore } from "./events.ts";
 import { createSqlInfospaceStore } from "./infospace.ts";
+import { createSqlMemoryStore } from "./memory.ts";
 import { createSqlMethodRunStore } from "./method-runs.ts";
 import { migrate } from "./migrations.ts";
 import { createSqlPeerTaskStore } from "./peer-tasks.ts";
+import { createSqlRagStore } from "./rag.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
 import { createSqlSessionStore } from "./sessions.ts";
@@ -53,8 +55,10 @@ export async function openStore(db: SqlDriver, now: () => Date, self?: CallProce
     turns: createSqlTurnStore(db),
     sessions: createSqlSessionStore(db),
     skillPins: createSqlSkillPinStore(db),
+    memory: createSqlMemoryStore(db),
     methodRuns: createSqlMethodRunStore(db),
     peerTasks: createSqlPeerTaskStore(db),
+    rag: createSqlRagStore(db, now),
     close: db.close,
   };
 }

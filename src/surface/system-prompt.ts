@@ -42,7 +42,7 @@ export function buildPromptPrefix(facts: PromptFacts): Pick<SystemPrompt, "secti
   const firstTool = facts.tier === "light" && categories.length > 0 ? DISCOVERY_TOOLS[kind] : undefined;
   const mandates = facts.tier === "light" ? listMandates(view, firstTool) : [];
   const capabilities = createSection("Capabilities", [...describeUse(facts, firstTool), ...mandates]);
-  const behaviour = describeBehaviour(live.length > 0);
+  const behaviour = describeBehaviour(live.some(({ name }) => name === "note"));
   const known =
     kind === "flat"
       ? // Without categories, the second time is at the beginning of the next section.

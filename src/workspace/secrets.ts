@@ -133,7 +133,7 @@ export function createSecretLister(
 
 /** The variables in `secrets` and in the credentials of models, servers, peers, clients and people. */
 function listVariableSecrets(config: Config, env: Environment): readonly NamedSecret[] {
-  const { secrets, search, models, servers, peers, gateway, a2a, approvals } = config;
+  const { secrets, search, models, servers, apis, peers, gateway, a2a, approvals } = config;
   const clients = [gateway.profiles, a2a.clients, approvals.approvers].flatMap((each) => Object.values(each));
   const texts = [
     ...secrets,
@@ -142,6 +142,7 @@ function listVariableSecrets(config: Config, env: Environment): readonly NamedSe
     ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => {
       return [...args, ...Object.values(env), ...Object.values(headers), url, oauth?.clientSecret ?? ""];
     }),
+    ...Object.values(apis).flatMap(({ auth }) => Object.values(auth)),
     ...Object.values(peers).flatMap(({ url, token = "" }) => [url, token]),
     ...clients.map(({ token = "" }) => token),
   ];

@@ -1,4 +1,9 @@
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import type { LoadedConfig } from "../config/parse.ts";
+import { type Environment, resolveReference } from "../config/references.ts";
+
+export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
+  resolve(folder, resolveReference(config.store.path, env, "store.path"));
 
 const besideStore = (name: string) => (storePath: string) => join(dirname(storePath), name);
 
@@ -14,9 +19,19 @@ export const getAddressPath = besideStore("address");
 export const getLogFolder = besideStore("logs");
 /** Unpacked bundles of servers. */
 export const getBundleFolder = besideStore("bundles");
+/** Compiled OpenAPI documents, a file each. */
+export const getApiFolder = besideStore("apis");
 
 /** All state next to a store. */
 export function listStatePaths(storePath: string): readonly string[] {
-  const paths = [getSecretsPath, getTokenPath, getLinkKeyPath, getAddressPath, getLogFolder, getBundleFolder];
+  const paths = [
+    getSecretsPath,
+    getTokenPath,
+    getLinkKeyPath,
+    getAddressPath,
+    getLogFolder,
+    getBundleFolder,
+    getApiFolder,
+  ];
   return [...paths.map((getPath) => getPath(storePath)), `${getSecretsPath(storePath)}.lock`];
 }

@@ -3,7 +3,6 @@ import { basename, dirname, join, resolve } from "node:path";
 import { findCoreSkills } from "../app/core-skills.ts";
 import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
 import { readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
-import type { Provider } from "../catalog/define-action.ts";
 import { CONFIG_FILE, loadConfig, watchConfig } from "../config/config-file.ts";
 import { findLooserSettings } from "../config/looser-settings.ts";
 import type { LoadedConfig } from "../config/parse.ts";
@@ -18,8 +17,8 @@ import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
-import { fileProvider } from "../providers/file/file-provider.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
+import { type BuiltInProviders, createProviders } from "./built-in-providers.ts";
 import {
   createModels,
   resolveIndexPath,
@@ -35,7 +34,7 @@ import {
   mergeStoredSecrets,
   openSecretsFile,
 } from "./secrets.ts";
-import { getSecretsPath, listStatePaths } from "./state-paths.ts";
+import { getSecretsPath, listStatePaths, resolveStorePath } from "./state-paths.ts";
 import { explainActorProblems, findUnknownSeeds, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
 
 /**
@@ -93,8 +92,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   const listSecrets = createSecretLister(env, getSecretsPath(storePath), onProblem);
   // A broken file of secrets does no harm if the configuration refers to none.
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
-  let file = purpose === "ledger" ? undefined : createFileProvider(loaded, env, listProtectedPaths(loaded));
   const fill = createReferenceFiller(env, storePath);
+  let builtIn: BuiltInProviders = purpose === "ledger" ? new Map() : createBuiltInProviders(loaded);
   const models = createModels(loaded.config, fill);
   const policy = toPolicyOptions(loaded.config);
   const tracer = purpose === "calls" ? await openTracer(loaded.config) : silentTracer;
@@ -190,7 +189,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const vectors = { path: findVectorsPath(), background: purpose === "calls" };
     return createQuartermaster({
       ...common,
-      providers: [file, servers?.provider].filter((each) => each !== undefined),
+      providers: [
+        ...[...builtIn.values()].map(({ provider }) => provider),
+        ...(servers === undefined ? [] : [servers.provider]),
+      ],
       // For looking, the trust of earlier calls is read where they have left it.
       skills: omitUndefined({
         roots: listSkillRoots(loaded, filling),
@@ -201,32 +203,34 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       approvals: { worker: watch && purpose === "calls" },
       search: toSearchSettings(loaded, filling, vectors),
       infospace: config.infospace,
+      memory: config.providers.memory,
+      rag: config.providers.rag,
     });
   }
 
   async function applyConfig(next: LoadedConfig): Promise<void> {
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
-    const describeFile = (of: LoadedConfig) => canonicalJson([of.config.providers.file, listProtectedPaths(of)]);
-    const nextFile =
-      describeFile(loaded) === describeFile(next) ? file : createFileProvider(next, env, listProtectedPaths(next));
+    const nextBuiltIn = createBuiltInProviders(next, builtIn);
     // There is no await until the policy is in force, so that no call comes between the two changes.
-    const replaced = replaceProvider(file, nextFile);
+    const replaced = replaceProviders(builtIn, nextBuiltIn);
     try {
       quartermaster.router.useRules(next.config.routing.rules);
       quartermaster.usePolicy(toPolicyOptions(next.config));
     } catch (thrown) {
       quartermaster.router.useRules(loaded.config.routing.rules);
-      await Promise.allSettled([replaced, replaceProvider(nextFile, file)]);
+      await Promise.allSettled([replaced, replaceProviders(nextBuiltIn, builtIn)]);
       throw thrown;
     }
     const current = loaded.config;
     const later = [
       ...restartSections.filter((each) => canonicalJson(current[each]) !== canonicalJson(next.config[each])),
+      ...(current.providers.memory.enabled === next.config.providers.memory.enabled ? [] : ["providers.memory"]),
+      ...(current.providers.rag.enabled === next.config.providers.rag.enabled ? [] : ["providers.rag"]),
       ...listChangedWorldSkills(current.worlds, next.config.worlds),
     ];
     loaded = next;
-    file = nextFile;
+    builtIn = nextBuiltIn;
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
     try {
       await replaced;
@@ -238,10 +242,19 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     }
   }
 
-  async function replaceProvider(from: Provider | undefined, to: Provider | undefined): Promise<void> {
-    if (from === to) return;
-    if (to === undefined) await quartermaster.catalog.withdraw("file");
-    else quartermaster.catalog.provide(to);
+  async function replaceProviders(from: BuiltInProviders, to: BuiltInProviders): Promise<void> {
+    const withdrawn = [...from.keys()].filter((category) => !to.has(category));
+    for (const [category, next] of to) {
+      if (from.get(category) !== next) quartermaster.catalog.provide(next.provider);
+    }
+    await Promise.all(withdrawn.map((category) => quartermaster.catalog.withdraw(category)));
+  }
+
+  function createBuiltInProviders(from: LoadedConfig, before?: BuiltInProviders): BuiltInProviders {
+    return createProviders(
+      { loaded: from, env, storePath, fill, onProblem, protect: listProtectedPaths(from) },
+      before,
+    );
   }
 
   /** Files that actions must not write, or callers could escape policy and ledger. Includes the store in use. */
@@ -324,16 +337,10 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
   return openTelemetryTracer({ content: telemetry.content, version: readPackageInfo().version });
 }
 
-export const resolveStorePath = ({ config, folder }: LoadedConfig, env: Environment): string =>
-  resolve(folder, resolveReference(config.store.path, env, "store.path"));
-
 function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
   const { archive } = config.ledger;
   return archive && resolve(folder, resolveReference(archive, env, "ledger.archive"));
 }
-
-export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
-  resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 
 /** In the order in which they win. A project folder that is also configured is trusted. */
 function listSkillRoots({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] {
@@ -352,20 +359,6 @@ function listSkillRoots({ config, folder }: LoadedConfig, env: Environment): rea
     .map((path) => ({ folder: path, source: "project", trusted: false }));
   return [...configured, ...ofWorlds, findCoreSkills(), ...project];
 }
-
-function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
-  const { enabled, readOnly } = loaded.config.providers.file;
-  if (!enabled) return undefined;
-  // In every folder: a configuration applies to every process that starts there.
-  const names = [CONFIG_FILE, basename(loaded.path ?? CONFIG_FILE)];
-  // A restored store leaves the former one beside it.
-  const formerStores = `${basename(resolveStorePath(loaded, env))}.*`;
-  const protectNames = [CONFIG_FILE, formerStores, ...names.flatMap(listLeftoverPatterns)];
-  return fileProvider({ root: resolveFileRoot(loaded, env), readOnly, protect, protectNames });
-}
-
-/** Backups of a configuration, and what a crash leaves while it or the secrets are written. */
-const listLeftoverPatterns = (name: string) => [`${name}.bak-*`, `.${name}.*`, `.${basename(getSecretsPath(""))}.*`];
 
 /** All places where a configuration is searched: one created nearer than the present one would replace it. */
 function listConfigPaths(folder: string): readonly string[] {

@@ -2,12 +2,13 @@ import type { Command } from "commander";
 import { QmError } from "../../core/errors.ts";
 import type { Context } from "../context.ts";
 import { examples } from "../option-parsers.ts";
+import { addImportOpenApiCommand } from "./apis.ts";
 
 type ImportFlag = "dryRun" | "yes" | "project" | "start";
 export type ImportOptions = Readonly<{ only?: readonly string[] } & { [Flag in ImportFlag]?: boolean }>;
 
 export function addImportCommand(program: Command, context: Context): void {
-  program
+  const importing = program
     .command("import")
     .summary("import the MCP servers of other clients")
     .description(
@@ -26,6 +27,7 @@ export function addImportCommand(program: Command, context: Context): void {
       const { runImport } = await import("../clients/import.ts");
       return runImport(context, clients, options);
     });
+  addImportOpenApiCommand(importing, context);
 }
 
 type ConnectFlag = "http" | "project" | "absolute" | "move" | "undo" | "print" | "dryRun" | "yes" | "start";

@@ -6,7 +6,9 @@ import { loadConfig } from "../../config/config-file.ts";
 import { formatCount } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../../core/expression.ts";
-import { openWorkspace, resolveFileRoot, resolveStorePath, type WorkspaceOptions } from "../../workspace/workspace.ts";
+import { resolveFileRoot } from "../../workspace/built-in-providers.ts";
+import { resolveStorePath } from "../../workspace/state-paths.ts";
+import { openWorkspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
 
 /** The result of one check of `qm doctor`. */
 export type DoctorCheck = Readonly<{ about: string; status: "ok" | "warn" | "fail"; message: string; todo?: string }>;

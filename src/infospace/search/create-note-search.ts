@@ -204,7 +204,7 @@ function isBlank({ query }: NoteQuery): boolean {
 const QUESTION = /^(?:\P{L}*\b(?:what|which|how|who|where|when|is|are|do|does|did|has|have|show|tell|give)\b)+/iu;
 
 /** Removes what the index of actions does not take as words: the beginning of a question, and `select:` before names. */
-function toPlainQuery(query: string): string {
+export function toPlainQuery(query: string): string {
   const plain = query.trim().replace(/^select:/i, "select ");
   return plain.replace(QUESTION, "").trim() || plain;
 }

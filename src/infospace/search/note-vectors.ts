@@ -9,7 +9,10 @@ import type { Passage } from "./passage.ts";
 export type NoteVectorOptions = Pick<
   SemanticIndexOptions,
   "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs" | "onFailed"
->;
+> & {
+  /** The action that makes missing vectors. Absent: `infospace__index`. */
+  readonly madeBy?: string;
+};
 
 type Passages = readonly Passage[];
 export type RecallPassages = (passages: Passages) => Promise<void>;
@@ -24,7 +27,7 @@ export const MAX_UNASKED = 64;
 const FOLLOW_LIMIT_MS = 10_000;
 
 /** Semantic search over passages that change. */
-export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorOptions) {
+export function createNoteVectorIndex({ embedder, store, madeBy = "infospace__index", ...parts }: NoteVectorOptions) {
   const { fingerprint: model, floor } = embedder;
   // Without `close`, because the embedder is shared.
   const embed = embedder.embed.bind(embedder);
@@ -63,7 +66,7 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
       try {
         return await withTimeout({ ms: FOLLOW_LIMIT_MS, timeoutError, signal }, async (inner) => {
           const missing = await findMissing(passages);
-          if (missing.length > MAX_UNASKED) return "passages have no vectors. infospace__index makes them.";
+          if (missing.length > MAX_UNASKED) return `passages have no vectors. ${madeBy} makes them.`;
           await build(passages, missing, recall, { signal: inner });
           return undefined;
         });

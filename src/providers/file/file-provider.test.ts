@@ -8,7 +8,7 @@ afterEach(removeTestRoots);
 
 const all = await fileProvider({ root: "/srv/files" }).list();
 
-test("offers seven actions with their effects", () => {
+test("offers eight actions with their effects", () => {
   expect(
     Object.fromEntries(all.map(({ name, effect, idempotent, tags }) => [name, [effect, idempotent, tags.join(" ")]])),
   ).toEqual({
@@ -18,6 +18,7 @@ test("offers seven actions with their effects", () => {
     file__grep: ["read", true, "file read"],
     file__list: ["read", true, "file read"],
     file__read: ["read", true, "file read"],
+    file__watch: ["read", true, "file read"],
     file__write: ["write", false, "file write"],
   });
 });
@@ -25,7 +26,7 @@ test("offers seven actions with their effects", () => {
 test("offers nothing that writes when it is read-only", async () => {
   const actions = await fileProvider({ root: "/srv/files", readOnly: true }).list();
 
-  expect(actions.map(({ effect }) => effect)).toEqual(["read", "read", "read", "read"]);
+  expect(actions.map(({ effect }) => effect)).toEqual(["read", "read", "read", "read", "read"]);
 });
 
 test.each([[true], [false]])("says what it is for without naming an action (readOnly: %s)", (readOnly) => {

@@ -6,6 +6,7 @@ import { globAction } from "./glob.ts";
 import { grepAction } from "./grep.ts";
 import { listAction } from "./list.ts";
 import { readAction } from "./read.ts";
+import { watchAction } from "./watch.ts";
 import { writeAction } from "./write.ts";
 
 export interface FileProviderOptions extends Partial<FileLimits> {
@@ -28,7 +29,7 @@ export interface FileProviderOptions extends Partial<FileLimits> {
 export function fileProvider(options: FileProviderOptions): Provider {
   const { root: path, readOnly = false, protect = [], protectNames = [], ...limits } = options;
   const root = openRoot(path, limits, { paths: protect, names: protectNames });
-  const reading = [globAction(root), grepAction(root), listAction(root), readAction(root)];
+  const reading = [globAction(root), grepAction(root), listAction(root), readAction(root), watchAction(root)];
   const writing = [deleteAction(root), editAction(root), writeAction(root)];
   const actions = readOnly ? reading : [...reading, ...writing];
   return {

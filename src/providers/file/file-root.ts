@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { lstat, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path";
+import type { Action } from "../../core/action.ts";
 import { Mutex } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
@@ -15,23 +16,36 @@ export const temporaryName = (): string => TEMPORARY_PREFIX + randomBytes(8).toS
 export const isTemporaryName = (name: string): boolean => name.startsWith(TEMPORARY_PREFIX);
 
 export interface FileLimits {
+  /** Up to this size, a file is read whole unless the caller asks for some of its lines. */
+  readonly maxWholeBytes: number;
+  /** The size of a slice of a file that is not read whole. */
   readonly maxReadBytes: number;
+  readonly maxImageBytes: number;
   readonly maxWriteBytes: number;
   /** Up to this size, a read also counts the lines of the file and hashes it. */
   readonly maxScanBytes: number;
-  /** How many entries one list, glob or grep visits. */
+  /** How many entries one list, glob, grep or watch visits. */
   readonly maxVisited: number;
 }
 
 const defaults: FileLimits = {
+  maxWholeBytes: 8 * 1024 * 1024,
   maxReadBytes: 256 * 1024,
+  maxImageBytes: 8 * 1024 * 1024,
   maxWriteBytes: 10 * 1024 * 1024,
   maxScanBytes: 64 * 1024 * 1024,
   maxVisited: 100_000,
 };
 
+/** The names and texts of the actions, which another category can replace. */
+export interface FileCategory {
+  readonly category: string;
+  readonly actions?: Readonly<Record<string, Pick<Action, "description" | "examples">>>;
+}
+
 /** The folder that all file actions are confined to. */
 export interface FileRoot {
+  readonly category: FileCategory;
   /** Absolute. Never shown to a caller. */
   readonly path: string;
   readonly limits: FileLimits;
@@ -41,10 +55,22 @@ export interface FileRoot {
   readonly runExclusive: <T>(file: string, work: () => Promise<T>) => Promise<T>;
 }
 
-type ProtectOptions = { readonly paths?: readonly string[]; readonly names?: readonly string[] };
+type ProtectOptions = {
+  readonly paths?: readonly string[];
+  readonly names?: readonly string[];
+  /** The only entries of the root that can be reached. Absent: all. */
+  readonly only?: readonly string[];
+};
+
+const FILE_CATEGORY: FileCategory = { category: "file" };
 
 /** The folder need not exist yet. Throws `invalid_config` for a root that is a protected path or is inside one. */
-export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect: ProtectOptions = {}): FileRoot {
+export function openRoot(
+  path: string,
+  limits: Partial<FileLimits> = {},
+  protect: ProtectOptions = {},
+  category: FileCategory = FILE_CATEGORY,
+): FileRoot {
   if (path.trim() === "" || path.includes("\0")) throw new QmError("invalid_config", "the file root is not a path");
   const all = { ...defaults, ...omitUndefined(limits) };
   for (const [name, value] of Object.entries(all)) {
@@ -59,10 +85,10 @@ export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect
       hint: "Choose a root outside of the protected paths.",
     });
   }
-  return { path: resolve(path), limits: all, protectedPaths, runExclusive: createFileMutex() };
+  return { category, path: resolve(path), limits: all, protectedPaths, runExclusive: createFileMutex() };
 }
 
-function createProtection({ paths: protect = [], names = [] }: ProtectOptions): FileRoot["protectedPaths"] {
+function createProtection({ paths: protect = [], names = [], only }: ProtectOptions): FileRoot["protectedPaths"] {
   const badName = names.find((name) => /[/\\\0]/.test(name) || foldName(name) === "");
   if (badName !== undefined) {
     throw new QmError("invalid_config", `the protected name ${quoteName(badName)} is not the name of a file`);
@@ -72,8 +98,8 @@ function createProtection({ paths: protect = [], names = [] }: ProtectOptions): 
     throw new QmError("invalid_config", `the protected path ${quoteName(badPath)} is not an absolute path`);
   }
   const paths = [...new Set(protect.map((path) => resolve(path)))];
-  if (paths.length + names.length === 0) return () => NO_PROTECTED_PATHS;
-  return (root) => new ProtectedPaths(paths, { names, root });
+  if (paths.length + names.length === 0 && only === undefined) return () => NO_PROTECTED_PATHS;
+  return (root) => new ProtectedPaths(paths, { names, root, only });
 }
 
 function resolveRootPath(path: string): string {

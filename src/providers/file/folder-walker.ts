@@ -31,6 +31,7 @@ export class FolderWalker {
   readonly #options: WalkOptions;
   #left: number;
   #isIncomplete = false;
+  #isCut = false;
 
   constructor(start: OpenFolder, options: WalkOptions) {
     this.#start = start;
@@ -41,6 +42,11 @@ export class FolderWalker {
   /** Whether entries are missing: too many, too deep, or in a folder that could not be opened. */
   get isIncomplete(): boolean {
     return this.#isIncomplete;
+  }
+
+  /** Whether there were more entries than may be visited. */
+  get isCut(): boolean {
+    return this.#isCut;
   }
 
   entries(): AsyncGenerator<FolderEntry> {
@@ -75,6 +81,7 @@ export class FolderWalker {
         if (isTemporaryName(entry.name) || folder.protectedPaths.hides(folder.real, entry.name)) continue;
         if (this.#left-- <= 0) {
           this.#isIncomplete = true;
+          this.#isCut = true;
           break;
         }
         const kind = getEntryKind(entry);

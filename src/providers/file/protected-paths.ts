@@ -32,6 +32,13 @@ interface LinkedFiles {
 const HOP_LIMIT = 40;
 const ALIAS_LIMIT = 10_000;
 
+interface ProtectedNames {
+  /** A `*` at the start or at the end stands for any beginning or ending. */
+  readonly names: readonly string[];
+  readonly root: string;
+  readonly only?: readonly string[] | undefined;
+}
+
 /** The paths that no action may reach, as of now. Reads synchronously, so that no other call comes in between. */
 export class ProtectedPaths {
   readonly #targets: ProtectedTarget[] = [];
@@ -41,15 +48,16 @@ export class ProtectedPaths {
   readonly #folders = new Map<string, DiskEntry>();
   readonly #anywhere: ReadonlySet<string>;
   readonly #prefixes: readonly string[];
+  readonly #suffixes: readonly string[];
   readonly #root: string;
+  readonly #only: ReadonlySet<string> | undefined;
   #linkedFiles: LinkedFiles | undefined;
 
-  /** `names` are protected at any depth below the real path `root`. A `*` at the end stands for any ending. */
-  constructor(
-    paths: readonly string[],
-    { names, root }: { readonly names: readonly string[]; readonly root: string } = { names: [], root: "" },
-  ) {
-    this.#anywhere = new Set(names.filter((name) => !name.endsWith("*")).map(foldName));
+  /** `names` are protected at any depth below the real path `root`. With `only`, so are all other entries of the root. */
+  constructor(paths: readonly string[], { names, root, only }: ProtectedNames = { names: [], root: "" }) {
+    this.#only = only && new Set(only);
+    this.#anywhere = new Set(names.filter((name) => !/^[*]|[*]$/.test(name)).map(foldName));
+    this.#suffixes = names.flatMap((name) => (name.startsWith("*") ? [foldName(name.slice(1))] : []));
     this.#prefixes = names.flatMap((name) => (name.endsWith("*") ? [foldName(name.slice(0, -1))] : []));
     this.#root = root;
     for (const path of paths) this.#add(path);
@@ -57,7 +65,8 @@ export class ProtectedPaths {
 
   /** Takes a real path, plus missing parts below it. Links are not followed. */
   getProtection(path: string): PathProtection {
-    if (this.#isNamed(relative(this.#root, path).split(sep))) return "protected";
+    const below = relative(this.#root, path).split(sep);
+    if (this.#isNamed(below) || this.#isLeftOut(below[0])) return "protected";
     if (this.#targets.length === 0) return "free";
     const entry = readDiskEntry(path);
     if (this.#isHardLink(entry)) return "protected";
@@ -77,7 +86,7 @@ export class ProtectedPaths {
 
   /** Throws `path_refused` if one of the names is protected. A link with such a name may lead to another name. */
   requireUnprotectedNames(names: readonly string[], shown: string): void {
-    if (this.#isNamed(names)) throw protectedPathError(shown);
+    if (this.#isNamed(names) || this.#isLeftOut(names[0])) throw protectedPathError(shown);
   }
 
   /** For a path that is to be deleted or replaced: throws `path_refused` if it is, or leads to, a protected path. */
@@ -98,7 +107,7 @@ export class ProtectedPaths {
 
   /** Whether an entry of a free folder is protected. Fast for names that differ from all protected names. */
   hides(folder: string, name: string): boolean {
-    if (this.#isNamed([name])) return true;
+    if (this.#isNamed([name]) || (folder === this.#root && this.#isLeftOut(name))) return true;
     if (this.#targets.length === 0) return false;
     const { ids, isComplete } = this.#findLinkedFiles();
     const isSuspect = !isComplete || ids.size > 0 || this.#names.has(foldName(name));
@@ -106,10 +115,20 @@ export class ProtectedPaths {
   }
 
   #isNamed(names: readonly string[]): boolean {
-    if (this.#anywhere.size + this.#prefixes.length === 0) return false;
+    if (this.#anywhere.size + this.#prefixes.length + this.#suffixes.length === 0) return false;
     return names
       .map(foldName)
-      .some((name) => this.#anywhere.has(name) || this.#prefixes.some((prefix) => name.startsWith(prefix)));
+      .some(
+        (name) =>
+          this.#anywhere.has(name) ||
+          this.#prefixes.some((prefix) => name.startsWith(prefix)) ||
+          this.#suffixes.some((suffix) => name.endsWith(suffix)),
+      );
+  }
+
+  /** `name`: an entry of the root. Empty or absent: the root itself. */
+  #isLeftOut(name: string | undefined): boolean {
+    return this.#only !== undefined && name !== undefined && name !== "" && !this.#only.has(name);
   }
 
   /** Follows a path link by link. The target and the links to it are protected. */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { removeTestRoots, type TestRoot, testRoot } from "./testing.ts";
+import { sha256 } from "./write.ts";
 
 afterEach(removeTestRoots);
 
@@ -187,3 +188,65 @@ async function makeLarge(path: string, size: number): Promise<void> {
   await file.write("\nthe end\n", size);
   await file.close();
 }
+
+describe("without a limit", () => {
+  const long = "a line of text\n".repeat(5000);
+
+  test("a long file is returned whole", async () => {
+    const { call } = await testRoot({ "a.txt": long });
+
+    expect(await call("read", { path: "a.txt" })).toMatchObject({ content: long, lines: 5000, truncated: false });
+    expect(await call("read", { path: "a.txt", offset: 1 })).toMatchObject({ next_offset: 2001, truncated: true });
+  });
+
+  test("a file over the limit comes in slices", async () => {
+    const { call } = await testRoot({ "a.txt": long }, { maxWholeBytes: long.length - 1 });
+
+    expect(await call("read", { path: "a.txt" })).toMatchObject({ lines: 5000, next_offset: 2000, truncated: true });
+  });
+});
+
+describe("an image", () => {
+  const sizes = { width: 3, height: 2 };
+  const png = Buffer.from("89504e470d0a1a0a0000000d4948445200000003000000020802000000", "hex");
+  const gif = Buffer.from("47494638396103000200800000", "hex");
+  const jpeg = Buffer.from("ffd8ffe000104a46494600010100000100010000ffc0001108000200030301220002110103", "hex");
+  const webp = Buffer.from("524946461e000000574542505650385800000000000000000200000100000000", "hex");
+
+  test.each([
+    ["image/png", png],
+    ["image/gif", gif],
+    ["image/jpeg", jpeg],
+    ["image/webp", webp],
+  ])("of the type %s is returned as media, whatever its name", async (mediaType, bytes) => {
+    const { call } = await testRoot({ "picture.txt": bytes });
+
+    const answer = await call("read", { path: "picture.txt" });
+
+    expect(answer).toMatchObject({
+      data: { path: "picture.txt", media_type: mediaType, bytes: bytes.length, ...sizes, sha256: sha256(bytes) },
+      content: { blocks: [{ type: "text" }, { type: "image", mimeType: mediaType, data: bytes.toString("base64") }] },
+    });
+  });
+
+  test("that is cut off has no size", async () => {
+    const { call } = await testRoot({ "a.jpg": jpeg.subarray(0, 22) });
+
+    const { data } = await call("read", { path: "a.jpg" });
+
+    expect(data).toMatchObject({ media_type: "image/jpeg" });
+    expect(data).not.toHaveProperty("width");
+  });
+
+  test("over the limit is refused", async () => {
+    const { refusal } = await testRoot({ "a.png": png }, { maxImageBytes: 8 });
+
+    expect(await refusal("read", { path: "a.png" })).toMatchObject({ code: "too_large" });
+  });
+
+  test("in SVG is text", async () => {
+    const { call } = await testRoot({ "a.svg": "<svg/>" });
+
+    expect(await call("read", { path: "a.svg" })).toMatchObject({ content: "<svg/>" });
+  });
+});

@@ -2,10 +2,14 @@ import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { z } from "zod";
 import type { Action } from "../../core/action.ts";
+import { QmError } from "../../core/errors.ts";
+import { WithContent } from "../../core/handler-result.ts";
 import { omitUndefined } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
 import { defineFileAction } from "./file-action.ts";
 import { type FileRoot, resolveFilePath } from "./file-root.ts";
-import { withFile } from "./open-file.ts";
+import { readImageFacts } from "./image.ts";
+import { type OpenFile, withFile } from "./open-file.ts";
 import { BOM, HEAD_BYTES, isText, notTextError, startsWithBom } from "./text-content.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -138,10 +142,13 @@ function countWholeCharacters(bytes: Buffer): number {
   return bytes.length;
 }
 
+/** Lines of a slice, unless the caller says. */
+const SLICE_LINES = 2000;
+
 const input = z.strictObject({
   path: z.string().min(1).describe("File, relative to the root."),
   offset: z.int().min(0).max(1e12).default(0).describe("First line, counted from 0."),
-  limit: z.int().min(1).max(100_000).default(2000).describe("Maximum number of lines."),
+  limit: z.int().min(1).max(100_000).optional().describe("Maximum number of lines. Absent: the whole file."),
   byte_offset: z
     .int()
     .min(0)
@@ -154,44 +161,90 @@ export const readAction = (root: FileRoot): Action =>
   defineFileAction(root, {
     entry: "read",
     description:
-      "Read a text file, whole or some of its lines. A long file comes in slices: continue at next_offset. To find text in files, use grep; to see a folder, list.",
+      "Read a text file, whole or some of its lines, or look at an image. A very long file comes in slices: continue at next_offset. To find text in files, use grep; to see a folder, list.",
     effect: "read",
     input,
     examples: [
       { args: { path: "README.md" } },
       { args: { path: "logs/server.log", offset: 4000, limit: 200 }, description: "Lines 4000 to 4199" },
     ],
-    run: (args, { signal }) => readText(root, args, signal),
+    run: (args, { signal }) => readFile(root, args, signal),
   });
 
-/** Throws `unsupported_content` for other files, and `path_refused` outside of the root. */
-async function readText(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
+/** Throws `unsupported_content` for files that are neither text nor images, and `path_refused` outside of the root. */
+async function readFile(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
   const place = await resolveFilePath(root, args.path);
-  return withFile(place, async ({ handle, stats }) => {
+  return withFile(place, async (file) => {
     const head = Buffer.alloc(HEAD_BYTES);
-    const { bytesRead } = await handle.read(head, 0, HEAD_BYTES, 0);
+    const { bytesRead } = await file.handle.read(head, 0, HEAD_BYTES, 0);
     const start = head.subarray(0, bytesRead);
-    if (!isText(start, bytesRead < HEAD_BYTES)) throw notTextError(place.path, stats.size);
+    if (isText(start, bytesRead < HEAD_BYTES)) return readText(root, place.path, file, start, args, signal);
+    if (readImageFacts(start) === undefined) throw notTextError(place.path, file.stats.size);
+    return readImage(root, place.path, file);
+  });
+}
 
-    const { maxReadBytes, maxScanBytes } = root.limits;
-    const hasBom = args.offset === 0 && args.byte_offset < BOM.length && startsWithBom(start);
-    const { offset, limit } = args;
-    const skip = hasBom ? BOM.length : args.byte_offset;
-    const request = { offset, skip, limit, maxBytes: maxReadBytes, toEnd: stats.size <= maxScanBytes };
-    const slice = await readSlice(handle, request, signal);
-    const content = slice.bytes.toString("utf8");
-    return omitUndefined({
-      path: place.path,
-      content,
-      lines: slice.lines,
+async function readText(
+  { limits }: FileRoot,
+  path: string,
+  { handle, stats }: OpenFile,
+  start: Buffer,
+  { offset, limit, byte_offset }: z.output<typeof input>,
+  signal: AbortSignal,
+) {
+  const isStart = offset === 0 && byte_offset === 0;
+  const isWhole = limit === undefined && isStart && stats.size <= limits.maxWholeBytes;
+  const hasBom = offset === 0 && byte_offset < BOM.length && startsWithBom(start);
+  const slice = await readSlice(
+    handle,
+    {
       offset,
-      next_offset: slice.next?.line,
-      next_byte_offset: slice.next?.skip || undefined,
-      truncated: slice.next !== undefined,
-      bytes: stats.size,
-      sha256: slice.sha256,
-      // Invalid UTF-8 was replaced: writing this content back would change the file.
-      lossy: Buffer.from(content).equals(slice.bytes) ? undefined : true,
+      skip: hasBom ? BOM.length : byte_offset,
+      limit: isWhole ? Number.POSITIVE_INFINITY : (limit ?? SLICE_LINES),
+      // The file may grow while it is read.
+      maxBytes: isWhole ? limits.maxWholeBytes : limits.maxReadBytes,
+      toEnd: stats.size <= limits.maxScanBytes,
+    },
+    signal,
+  );
+  const content = slice.bytes.toString("utf8");
+  return omitUndefined({
+    path,
+    content,
+    lines: slice.lines,
+    offset,
+    next_offset: slice.next?.line,
+    next_byte_offset: slice.next?.skip || undefined,
+    truncated: slice.next !== undefined,
+    bytes: stats.size,
+    sha256: slice.sha256,
+    // Invalid UTF-8 was replaced: writing this content back would change the file.
+    lossy: Buffer.from(content).equals(slice.bytes) ? undefined : true,
+  });
+}
+
+/** The image as media, which a model sees or gets a handle to. */
+async function readImage({ limits }: FileRoot, path: string, { handle, stats }: OpenFile): Promise<WithContent> {
+  if (stats.size > limits.maxImageBytes) {
+    const limit = `the limit of ${limits.maxImageBytes} bytes per image`;
+    throw new QmError("too_large", `the image ${quoteName(path)} has ${stats.size} bytes, more than ${limit}`, {
+      details: { bytes: stats.size },
     });
+  }
+  const bytes = Buffer.alloc(stats.size);
+  const { bytesRead } = await handle.read(bytes, 0, stats.size, 0);
+  const image = bytes.subarray(0, bytesRead);
+  const { mediaType, width, height } = readImageFacts(image) ?? {};
+  // The file was replaced by another one in place.
+  if (mediaType === undefined) throw notTextError(path, stats.size);
+  const sha256 = createHash("sha256").update(image).digest("hex");
+  const data = omitUndefined({ path, media_type: mediaType, bytes: image.length, width, height, sha256 });
+  const size = width === undefined ? "" : `, ${width} x ${height} pixels`;
+  return new WithContent(data, {
+    structured: true,
+    blocks: [
+      { type: "text", text: `${path}: ${mediaType}${size}, ${image.length} bytes` },
+      { type: "image", data: image.toString("base64"), mimeType: mediaType },
+    ],
   });
 }

@@ -20,7 +20,7 @@ export function isText(head: Buffer, isWhole: boolean): boolean {
 export const notTextError = (shown: string, size: number): QmError =>
   new QmError("unsupported_content", `${quoteName(shown)} is not UTF-8 text (${size} bytes)`, {
     details: { bytes: size },
-    hint: "Only text can be read or edited here. Convert the file, or pass its path to an action that accepts binary files.",
+    hint: "Only text can be edited here, and only text and images (PNG, JPEG, GIF, WebP) can be read. Convert the file, or pass its path to an action that accepts binary files.",
   });
 
 /** Encodes a text. Refuses lone surrogates, which would become another character. */

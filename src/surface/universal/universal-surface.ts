@@ -70,7 +70,7 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
           });
         case "describe_action":
           return browse(describeActionTool, args, async ({ action_name }) => {
-            const live = await backend.live.find(String(action_name));
+            const live = await backend.live.find(String(action_name), caller);
             const view = backend.getView(caller, live === undefined ? [] : [live]);
             return { data: describeAction(view, String(action_name)) };
           });

@@ -1,0 +1,73 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { cleanUp, createTestFolder, qm } from "../testing.ts";
+
+afterAll(cleanUp);
+
+const CONFIG = "providers: { memory: { enabled: true } }\nactors: { ann: { tools: ['*'] }, bob: { tools: ['*'] } }\n";
+const FILES = {
+  "in/tea.md": "---\nname: Tea\ndescription: How Ann drinks tea.\ntype: user\n---\n\nGreen.\n\n---\nNo sugar.\n",
+  "in/own.md":
+    "---\nname: own\ndescription: 'A colon: here'\nmetadata:\n  type: feedback\nlayer: agent\n---\nShort answers.\n",
+  "in/bad.md": "---\nname: Bad\ndescription: A bad type.\ntype: secret\n---\nx\n",
+  "in/MEMORY.md": "# Memory\n",
+};
+
+async function createMemoryFolder(): Promise<string> {
+  const folder = await createTestFolder({ "quartermaster.yaml": CONFIG });
+  await mkdir(join(folder, "in"));
+  for (const [name, content] of Object.entries(FILES)) await writeFile(join(folder, name), content);
+  return folder;
+}
+
+describe("qm memory", () => {
+  test("imports the good files of a folder and names the bad ones with their lines", async () => {
+    const folder = await createMemoryFolder();
+
+    const { out, code } = await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
+
+    expect(out).toContain("bad.md:4: type: give one of user, feedback, project, reference");
+    expect(out).toContain("2 created, 0 replaced, 0 unchanged, 1 refused");
+    expect(code).toBe(1);
+    const listed = JSON.parse((await qm(folder, ["memory", "list", "--actor", "bob", "--json"])).out);
+    expect(listed.memories).toMatchObject([{ layer: "shared", slug: "tea" }]);
+  });
+
+  test("exports what an import brings back unchanged", async () => {
+    const folder = await createMemoryFolder();
+    await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
+
+    expect((await qm(folder, ["memory", "export", "out", "--actor", "ann"])).code).toBe(0);
+
+    expect(await readFile(join(folder, "out/MEMORY.md"), "utf8")).toBe(
+      "# Memory\n\n- [own](agent.own.md): A colon: here\n- [Tea](tea.md): How Ann drinks tea.\n",
+    );
+    const again = await qm(folder, ["memory", "import", "out", "--actor", "ann", "--json"]);
+    expect(JSON.parse(again.out)).toEqual({ created: 0, replaced: 0, unchanged: 2, refused: [] });
+  });
+
+  test("shows, searches, forgets and lists the versions of a memory", async () => {
+    const folder = await createMemoryFolder();
+    await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
+    await writeFile(join(folder, "in/tea.md"), FILES["in/tea.md"].replace("Green", "Black"));
+    await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
+
+    expect((await qm(folder, ["memory", "show", "tea"])).out).toContain("Black.");
+    expect((await qm(folder, ["memory", "list", "--query", "sugar"])).out).toContain("tea");
+    expect((await qm(folder, ["memory", "forget", "tea"])).code).toBe(0);
+    expect((await qm(folder, ["memory", "show", "tea"])).code).toBe(4);
+    const { total, versions } = JSON.parse((await qm(folder, ["memory", "history", "tea", "--json"])).out);
+    expect(total).toBe(2);
+    expect(versions).toMatchObject([{ ended: { how: "forgotten" } }, { ended: { how: "replaced", by: "ann" } }]);
+  });
+
+  test("says how to enable memory", async () => {
+    const folder = await createTestFolder({ "quartermaster.yaml": "providers: { memory: { enabled: false } }\n" });
+
+    const { err, code } = await qm(folder, ["memory", "list"]);
+
+    expect(err).toContain("providers.memory.enabled: true");
+    expect(code).toBe(2);
+  });
+});

@@ -1,0 +1,175 @@
+import type { Readable } from "node:stream";
+import type { Agent } from "undici";
+import { withTimeout } from "../core/async.ts";
+import { QmError } from "../core/errors.ts";
+import { quoteName } from "../core/names.ts";
+import { createHostGuard, type HostAddress } from "./host-guard.ts";
+import { readResponseBody } from "./response-body.ts";
+
+export interface GuardedRequest {
+  readonly url: string;
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+  /** Counts decoded bytes. What is longer is cut, and the response says so. */
+  readonly maxBytes: number;
+  /** One more is an error. With 0, the response is the redirect itself. */
+  readonly maxRedirects: number;
+  /** For all hops together. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface GuardedResponse {
+  /** The address of the last hop. */
+  readonly url: string;
+  readonly status: number;
+  /** The names are in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  readonly truncated: boolean;
+  /** The addresses that were redirected to, in order. */
+  readonly redirects: readonly string[];
+}
+
+export interface GuardOptions {
+  /** `host` or `host:port` that may be reached although its address is private. */
+  readonly allowHosts?: readonly string[];
+  /** Default: the resolver of the system, all addresses. */
+  readonly lookup?: (host: string) => Promise<readonly HostAddress[]>;
+  /** Called before each redirect is followed. Throws to refuse it. */
+  readonly onRedirect?: (url: URL) => Promise<void> | void;
+}
+
+export interface GuardedFetch {
+  /**
+   * Throws `address_refused` for everything but public addresses and the allowed hosts, `timed_out`, and `action_failed`
+   * if there is no response.
+   */
+  fetch(request: GuardedRequest): Promise<GuardedResponse>;
+  close(): Promise<void>;
+}
+
+const MAX_HEADER_BYTES = 32 * 1024;
+const REDIRECTS = [301, 302, 303, 307, 308];
+/** The only headers that another origin gets. Any other one could be a secret. */
+const HARMLESS_HEADERS = ["accept", "accept-language", "content-type", "user-agent"];
+
+/**
+ * A fetch for addresses that models choose. It reaches only public addresses and uses no proxy. A host is checked before
+ * it is connected to and again when it is, because a name can resolve to another address the second time.
+ */
+export function createGuardedFetch(options: GuardOptions = {}): GuardedFetch {
+  const { allowHosts = [], lookup = lookUpAll, onRedirect } = options;
+  const guard = createHostGuard(allowHosts, lookup);
+  let opened: Promise<Agent> | undefined;
+
+  async function openAgent(): Promise<Agent> {
+    const { Agent, buildConnector } = await import("undici");
+    const connect = guard.guard((find) => buildConnector({ lookup: find, maxCachedSessions: 0 }));
+    return new Agent({ connect, maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 0, bodyTimeout: 0 });
+  }
+
+  async function follow(request: GuardedRequest, signal: AbortSignal): Promise<GuardedResponse> {
+    const redirects: string[] = [];
+    let hop = toHop(request, guard.parseUrl(request.url));
+    for (;;) {
+      await guard.check(hop.url);
+      if (redirects.length > 0) await onRedirect?.(hop.url);
+      signal.throwIfAborted();
+      opened ??= openAgent();
+      const {
+        statusCode: status,
+        headers: received,
+        body,
+      } = await (await opened).request({
+        origin: hop.url.origin,
+        path: hop.url.pathname + hop.url.search,
+        method: hop.method as "GET",
+        headers: { ...hop.headers, "accept-encoding": "gzip, br" },
+        body: hop.body ?? null,
+        signal,
+      });
+      const headers = toPlainHeaders(received);
+      const { location } = headers;
+      if (!REDIRECTS.includes(status) || location === undefined || request.maxRedirects === 0) {
+        const { bytes, truncated } = await readResponseBody(body, headers["content-encoding"], request.maxBytes);
+        return { url: hop.url.href, status, headers, body: bytes, truncated, redirects };
+      }
+      discard(body);
+      if (redirects.length === request.maxRedirects)
+        throw new QmError(
+          "action_failed",
+          `${quoteName(request.url)} redirects more than ${request.maxRedirects} times`,
+        );
+      hop = redirect(hop, status, guard.parseUrl(location, hop.url));
+      redirects.push(hop.url.href);
+    }
+  }
+
+  return {
+    async fetch(request) {
+      const { timeoutMs: ms, signal } = request;
+      const timeoutError = () => new QmError("timed_out", `${quoteName(request.url)} took longer than ${ms} ms`);
+      try {
+        return await withTimeout({ ms, signal, timeoutError }, (limited) => follow(request, limited));
+      } catch (thrown) {
+        signal.throwIfAborted();
+        if (thrown instanceof QmError) throw thrown;
+        throw new QmError("action_failed", `${quoteName(request.url)} ${describeFailure(thrown)}`, { cause: thrown });
+      }
+    },
+    async close() {
+      await (await opened)?.destroy();
+    },
+  };
+}
+
+interface Hop {
+  readonly url: URL;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array | undefined;
+}
+
+function toHop({ method = "GET", headers = {}, body }: GuardedRequest, url: URL): Hop {
+  const lower = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  return { url, method: method.toUpperCase(), headers: Object.fromEntries(lower), body };
+}
+
+/** The next request after a redirect, as browsers send it. */
+function redirect(from: Hop, status: number, url: URL): Hop {
+  if (from.url.protocol === "https:" && url.protocol === "http:")
+    throw new QmError("address_refused", `${quoteName(from.url.href)} redirects from https to http`);
+  const becomesGet = status === 303 ? from.method !== "HEAD" : status < 303 && !["GET", "HEAD"].includes(from.method);
+  const kept = Object.entries(from.headers).filter(
+    ([name]) =>
+      (url.origin === from.url.origin || HARMLESS_HEADERS.includes(name)) &&
+      !(becomesGet && name.startsWith("content-")),
+  );
+  const headers = Object.fromEntries(kept);
+  return becomesGet ? { url, method: "GET", headers, body: undefined } : { ...from, url, headers };
+}
+
+async function lookUpAll(host: string): Promise<readonly HostAddress[]> {
+  const { lookup } = await import("node:dns/promises");
+  return (await lookup(host, { all: true })) as HostAddress[];
+}
+
+/** Ends the connection instead of reading a body of any length. */
+function discard(body: Readable): void {
+  body.on("error", () => {}).destroy();
+}
+
+const toPlainHeaders = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(", ") : value]],
+    ),
+  );
+
+/** Only the code: the message of a network error can hold an address. */
+function describeFailure(thrown: unknown): string {
+  const code = (thrown as NodeJS.ErrnoException | undefined)?.code;
+  return typeof code === "string" ? `cannot be reached (${code})` : "cannot be reached";
+}

@@ -1,0 +1,108 @@
+import { isIP, type LookupFunction } from "node:net";
+import type { buildConnector } from "undici";
+import { QmError } from "../core/errors.ts";
+import { clip } from "../core/json.ts";
+import { quoteName } from "../core/names.ts";
+import { isPublicAddress } from "./public-address.ts";
+
+export interface HostAddress {
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
+export interface HostGuard {
+  /** Throws `invalid_arguments` or `address_refused` for a URL that may never be requested. Does not resolve its host. */
+  parseUrl(text: string, base?: URL): URL;
+  /** Throws `address_refused` if one of the addresses of the host is not public. */
+  check(url: URL): Promise<void>;
+  /** A connector for undici that resolves, checks, connects, and checks the address that it has reached. */
+  guard(createConnector: (lookup: LookupFunction) => buildConnector.connector): buildConnector.connector;
+}
+
+export function createHostGuard(
+  allowHosts: readonly string[],
+  lookup: (host: string) => Promise<readonly HostAddress[]>,
+): HostGuard {
+  const allowed = new Set(allowHosts.map(normalizeAllowedHost));
+  const isAllowed = (host: string, port: string) => allowed.has(host) || allowed.has(`${host}:${port}`);
+
+  async function resolve(host: string, isHostAllowed: boolean): Promise<readonly HostAddress[]> {
+    const literal = host.replace(/^\[|\]$/g, "");
+    const family = isIP(literal);
+    const addresses = family === 0 ? await lookup(host) : [{ address: literal, family: family as 4 | 6 }];
+    if (addresses.length === 0) throw new QmError("action_failed", `${quoteName(host)} has no address`);
+    const isSafe = isHostAllowed || addresses.every(({ address }) => isPublicAddress(address));
+    if (!isSafe) throw createAddressError(host);
+    return addresses;
+  }
+
+  return {
+    parseUrl(text, base) {
+      if (!URL.canParse(text, base?.href)) throw new QmError("invalid_arguments", `${quoteUrl(text)} is not a URL`);
+      const url = new URL(text, base);
+      const refuse = (why: string) => new QmError("address_refused", `${quoteUrl(text)} ${why}`);
+      if (!["http:", "https:"].includes(url.protocol)) throw refuse("is not an http or https URL");
+      if (url.username !== "" || url.password !== "") throw refuse("holds a user name or a password");
+      url.hash = "";
+      // `localhost.` is the same host, and the list of allowed hosts has one spelling.
+      url.hostname = url.hostname.replace(/\.+$/, "");
+      return url;
+    },
+    async check(url) {
+      await resolve(url.hostname, isAllowed(url.hostname, getPort(url)));
+    },
+    guard(createConnector) {
+      return (options, callback) => {
+        // Undici leaves the port out if it is the one of the protocol.
+        const port = options.port || (options.protocol === "https:" ? "443" : "80");
+        const host = isIP(options.hostname) === 6 ? `[${options.hostname}]` : options.hostname;
+        const isHostAllowed = isAllowed(host, port);
+        // An address is not looked up, so it is checked here.
+        if (isIP(options.hostname) !== 0 && !isHostAllowed && !isPublicAddress(options.hostname))
+          return callback(createAddressError(host), null);
+        const find: LookupFunction = (name, { all }, done) => {
+          resolve(name, isHostAllowed).then(
+            (found) =>
+              all
+                ? done(
+                    null,
+                    found.map((each) => ({ ...each })),
+                  )
+                : answerOne(found, done),
+            (thrown: NodeJS.ErrnoException) => done(thrown, []),
+          );
+        };
+        createConnector(find)(options, (...result) => {
+          const [failure, socket] = result;
+          if (failure !== null || isHostAllowed || isPublicAddress(socket.remoteAddress ?? ""))
+            return callback(...result);
+          socket.destroy();
+          callback(createAddressError(host), null);
+        });
+      };
+    },
+  };
+}
+
+function answerOne([first]: readonly HostAddress[], done: Parameters<LookupFunction>[2]): void {
+  done(null, first?.address ?? "", first?.family);
+}
+
+/** The host as URLs write it, with the port if one is given. */
+function normalizeAllowedHost(text: string): string {
+  const port = /:(\d+)$/.exec(text)?.[1];
+  if (!URL.canParse(`http://${text}`))
+    throw new QmError("invalid_config", `${quoteName(text)} is not a host or host:port`);
+  const { hostname } = new URL(`http://${text}`);
+  return port === undefined ? hostname : `${hostname}:${Number(port)}`;
+}
+
+const getPort = ({ port, protocol }: URL): string => port || (protocol === "https:" ? "443" : "80");
+/** Credentials in an address are not repeated. */
+const quoteUrl = (text: string): string => quoteName(clip(text.replace(/\/\/[^/?#]*@/, "//…@"), 200));
+
+/** Does not say what the name resolves to: that would describe the network to a model. */
+const createAddressError = (host: string): QmError =>
+  new QmError("address_refused", `${quoteName(host)} is not a public address`, {
+    hint: "Only public addresses can be reached. An operator can allow a host.",
+  });

@@ -1,0 +1,73 @@
+import { QmError } from "../../core/errors.ts";
+import type { ApiOperation, CompiledApi } from "./compiled-api.ts";
+import { encodeStrictly } from "./parameter-style.ts";
+
+/** The credential of a scheme, read for each call. Undefined: none is configured. Throws if its secret is missing. */
+export type ReadCredential = (scheme: string) => string | undefined;
+
+export interface Credentials {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly query: readonly string[];
+  readonly cookies: readonly string[];
+  /** The values as they are sent. Answers may repeat them. */
+  readonly secrets: readonly string[];
+}
+
+const NONE: Credentials = { headers: {}, query: [], cookies: [], secrets: [] };
+
+/** The credentials of the first set of schemes that is complete. Throws `needs_login` if none is. */
+export function authorize(
+  name: string,
+  { schemes }: CompiledApi,
+  { security }: ApiOperation,
+  read: ReadCredential,
+): Credentials {
+  if (security.length === 0) return NONE;
+  let missing = "";
+  for (const set of security) {
+    const values = set.map((scheme) => [scheme, readQuietly(read, scheme)] as const);
+    const lacking = values.find(([scheme, value]) => value === undefined || !Object.hasOwn(schemes, scheme));
+    if (lacking === undefined) return combine(schemes, values as readonly (readonly [string, string])[]);
+    missing ||= lacking[0];
+  }
+  throw new QmError("needs_login", `${name} needs a credential for ${missing}, and none is stored`, {
+    hint: `An operator must set apis.${name}.auth.${missing} and store its secret.`,
+    details: { api: name, scheme: missing },
+  });
+}
+
+function readQuietly(read: ReadCredential, scheme: string): string | undefined {
+  try {
+    return read(scheme) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function combine(schemes: CompiledApi["schemes"], values: readonly (readonly [string, string])[]): Credentials {
+  const headers: Record<string, string> = {};
+  const query: string[] = [];
+  const cookies: string[] = [];
+  const secrets: string[] = [];
+  for (const [name, value] of values) {
+    const scheme = schemes[name];
+    secrets.push(value);
+    if (scheme?.kind === "bearer") headers.authorization = `Bearer ${value}`;
+    else if (scheme?.kind === "basic") {
+      const encoded = Buffer.from(value).toString("base64");
+      secrets.push(encoded, ...value.split(":").slice(1));
+      headers.authorization = `Basic ${encoded}`;
+    } else if (scheme?.in === "header") headers[scheme.name.toLowerCase()] = value;
+    else if (scheme?.in === "query") query.push(`${encodeStrictly(scheme.name)}=${encodeStrictly(value)}`);
+    else if (scheme?.in === "cookie") cookies.push(`${scheme.name}=${encodeStrictly(value)}`);
+  }
+  return { headers, query, cookies, secrets };
+}
+
+/** A text in which sent credentials are replaced. Short ones would destroy ordinary words. */
+export function maskCredentials(text: string, { secrets }: Pick<Credentials, "secrets">): string {
+  const forms = secrets
+    .filter(({ length }) => length >= 6)
+    .flatMap((secret) => [secret, encodeStrictly(secret), JSON.stringify(secret).slice(1, -1)]);
+  return forms.reduce((masked, form) => masked.replaceAll(form, "[secret]"), text);
+}

@@ -1,0 +1,36 @@
+import { QmError } from "../../core/errors.ts";
+import { isRecord } from "../../core/json.ts";
+
+/** The first http address of a list of servers, with its variables filled by their defaults. */
+export function resolveServer(servers: unknown, base: string | undefined): string | undefined {
+  const listed = Array.isArray(servers) ? servers.filter(isRecord) : [];
+  for (const { url, variables } of listed) {
+    if (typeof url !== "string") continue;
+    const known = isRecord(variables) ? variables : {};
+    const filled = url.replace(/\{([^{}]{1,100})\}/g, (all, name: string) => {
+      const variable = Object.hasOwn(known, name) ? known[name] : undefined;
+      return isRecord(variable) && variable.default !== undefined ? String(variable.default) : all;
+    });
+    const address = normalizeServer(filled, base);
+    if (address !== undefined) return address;
+  }
+  return undefined;
+}
+
+/** An http or https address without query, user and a slash at its end. Undefined: it is none. */
+export function normalizeServer(text: string, base?: string): string | undefined {
+  if (!URL.canParse(text, base) || /[{}]/.test(text)) return undefined;
+  const url = new URL(text, base);
+  const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  if (!["http:", "https:"].includes(url.protocol) || !isPlain) return undefined;
+  return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;
+}
+
+/** Throws `invalid_arguments` for an address that is not http. */
+export function requireApiServer(text: string): string {
+  const address = normalizeServer(text);
+  if (address !== undefined) return address;
+  throw new QmError("invalid_arguments", "the server is not an http or https address without user and query", {
+    hint: "Give an address such as https://api.example.com/v1.",
+  });
+}

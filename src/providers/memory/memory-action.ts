@@ -1,0 +1,91 @@
+import { z } from "zod";
+import { defineAction } from "../../catalog/define-action.ts";
+import type { Action, CallContext } from "../../core/action.ts";
+import { QmError } from "../../core/errors.ts";
+import { didYouMean } from "../../core/nearest.ts";
+import type { InputSchema } from "../../core/standard-schema.ts";
+import {
+  formatMemoryEntry,
+  getMemoryScope,
+  MEMORY_ENTRY,
+  MEMORY_OPERATION,
+  type MemoryFacts,
+  toMemoryAction,
+} from "./memory-entry.ts";
+import type { MemoryParts } from "./memory-parts.ts";
+import { type MemoryLayer, memoryLayers, memoryLimits, memoryTypes, SLUG_FORM } from "./memory-text.ts";
+
+/** Memory holds what a model may see, so redaction tokens in arguments stay tokens. */
+export const defineMemoryAction = <Schema extends InputSchema>(
+  declared: Omit<Parameters<typeof defineAction<Schema>>[1], "tags">,
+): Action =>
+  Object.freeze({
+    ...defineAction<Schema>(MEMORY_OPERATION, { ...declared, tags: ["memory", declared.effect] }),
+    keepsTokens: true,
+  });
+
+export const slugShape = z
+  .string()
+  .min(1)
+  .max(memoryLimits.slug)
+  .regex(SLUG_FORM)
+  .describe("Short name of the memory: lower-case letters and digits, joined by single - or _.");
+
+export const layerShape = z
+  .enum(memoryLayers)
+  .describe("shared: all actors of your tenant have it. agent: only you have it.");
+
+export const typeShape = z
+  .enum(memoryTypes)
+  .describe(
+    "user: facts about the user. feedback: how to work. project: facts about the work. reference: where to find things.",
+  );
+
+export const formatMemoryName = (layer: MemoryLayer, slug: string): string =>
+  `${MEMORY_ENTRY}__${formatMemoryEntry(layer, slug)}`;
+
+/** The fields of an entry for models and programs. */
+export const toMemoryView = ({ scope, slug, name, description, type, version, ...facts }: MemoryFacts) => ({
+  action: formatMemoryName(scope.layer, slug),
+  layer: scope.layer,
+  slug,
+  name,
+  description,
+  type,
+  version,
+  characters: facts.characters,
+  changed_at: facts.changedAt.toISOString(),
+  changed_by: facts.changedBy,
+});
+
+/**
+ * Throws `denied` if the policy refuses the entry itself. The operation must not be a way around a rule about the entry.
+ * A call that a person has approved was decided with the entry.
+ */
+export async function requireMemoryAccess(
+  { store, access }: MemoryParts,
+  { layer, slug }: { readonly layer: MemoryLayer; readonly slug: string },
+  { caller, approvalDecision }: Pick<CallContext, "caller" | "approvalDecision">,
+): Promise<void> {
+  const answer = access(toMemoryAction({ scope: getMemoryScope(caller, layer), slug }), caller);
+  if (answer === "allowed" || (answer !== "hidden" && approvalDecision !== undefined)) return;
+  if (answer === "hidden") throw await createUnknownMemoryError({ store, access }, { layer, slug }, { caller });
+  throw new QmError("denied", `the memory ${slug} may not be used: ${answer.refused}`);
+}
+
+/** Suggestions come only from the layers of the caller, and only with entries that the policy lets it see. */
+export async function createUnknownMemoryError(
+  { store, access }: Pick<MemoryParts, "store" | "access">,
+  { layer, slug }: { readonly layer: MemoryLayer; readonly slug: string },
+  { caller }: Pick<CallContext, "caller">,
+): Promise<QmError> {
+  const listSlugs = async (from: MemoryLayer): Promise<readonly string[]> => {
+    const entries = await store.list(getMemoryScope(caller, from));
+    return entries.filter((each) => access(toMemoryAction(each), caller) !== "hidden").map((each) => each.slug);
+  };
+  const other = memoryLayers.find((each) => each !== layer) ?? layer;
+  const isInOther = (await listSlugs(other)).includes(slug);
+  const hint = isInOther ? `The ${other} layer has a memory of this name.` : "List the memories to see their names.";
+  const message = `no ${layer} memory is called ${slug}${didYouMean(slug, await listSlugs(layer))}`;
+  return new QmError("not_found", message, { hint });
+}

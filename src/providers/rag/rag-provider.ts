@@ -1,0 +1,114 @@
+import { z } from "zod";
+import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import type { LiveResources } from "../../catalog/snapshot.ts";
+import { SEPARATOR } from "../../core/names.ts";
+import { type IndexParts, indexSource } from "./index-source.ts";
+import { recallTypes } from "./rag-search.ts";
+import type { RagSource } from "./rag-store.ts";
+import { recall } from "./recall.ts";
+import { CORPUS, createSourceAccess, OPERATIONS, RECALL, toCorpus } from "./source-access.ts";
+
+const INDEX_MS = 60 * 60 * 1000;
+const sourceName = z
+  .string()
+  .max(64)
+  .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/)
+  .describe("Name of the source: lower-case letters and digits, joined by . _ or -.");
+const text = (limit: number) => z.string().min(1).max(limit);
+
+/** The actions that index and recall documents, and the sources as resources of the callers that may use them. */
+export function createRagProviders(options: Omit<IndexParts, "access">) {
+  const { store, search } = options;
+  const access = createSourceAccess(options);
+  const parts: IndexParts = { ...options, access };
+  const operations = [
+    defineAction(OPERATIONS, {
+      entry: "index",
+      description:
+        "Index files, a folder, web pages or a collection as a source to recall from. Indexing a source again reads everything and embeds only what has changed. Documents that cannot be read are listed as failed.",
+      effect: "write",
+      idempotent: true,
+      timeoutMs: INDEX_MS,
+      input: z.strictObject({
+        source: sourceName,
+        description: z.string().max(1_000).optional().describe("What the source is about."),
+        files: z.array(text(1_000)).min(1).max(50).optional().describe("Patterns such as docs/**/*.md."),
+        folder: text(1_000).optional().describe("Folder of which every text file is indexed."),
+        urls: z.array(text(4_000)).min(1).max(500).optional().describe("Addresses of web pages."),
+        collection: text(256).optional().describe("Handle of a collection. The source is visible only to you."),
+      }),
+      examples: [
+        { args: { source: "docs", description: "The manual.", files: ["docs/**/*.md"] } },
+        { args: { source: "docs" }, description: "Index it again" },
+      ],
+      run: (args, context) => indexSource(parts, args, context),
+    }),
+    defineAction(OPERATIONS, {
+      entry: "recall",
+      description:
+        "Find the passages of indexed sources that fit a question. Each hit names its document and lines, to cite or to read on.",
+      effect: "read",
+      idempotent: true,
+      input: z.strictObject({
+        query: text(2_000).describe("The question, or words of the passage."),
+        sources: z.array(sourceName).min(1).max(50).optional().describe("Absent: every source."),
+        limit: z.int().min(1).max(50).default(5).describe("Maximum number of passages."),
+        type: z.enum(recallTypes).optional().describe("Absent: hybrid if possible, otherwise keyword."),
+      }),
+      examples: [{ args: { query: "how are backups restored", sources: ["docs"] } }],
+      run: (args, context) => recall(parts, args, context),
+    }),
+    defineAction(OPERATIONS, {
+      entry: "drop_source",
+      description: "Remove a source with everything indexed in it. The documents themselves stay.",
+      effect: "write",
+      input: z.strictObject({ source: sourceName }),
+      examples: [{ args: { source: "docs" } }],
+      async run({ source: name }, { caller }) {
+        const [source] = await access.require([name], caller);
+        if (source === undefined) return { source: name, dropped: false };
+        await store.drop(source.id);
+        await search.forget(source);
+        return { source: name, dropped: true, documents: source.documents, chunks: source.chunks };
+      },
+    }),
+    defineAction(OPERATIONS, {
+      entry: "list",
+      description: "List the indexed sources that you may recall from.",
+      effect: "read",
+      idempotent: true,
+      input: z.strictObject({}),
+      examples: [{ args: {} }],
+      run: async (_args, { caller }) => ({ sources: (await access.listVisible(caller)).map(summarizeSource) }),
+    }),
+  ];
+  const providers: readonly Provider[] = [
+    {
+      category: OPERATIONS,
+      capability: "Index documents and recall passages from them.",
+      list: () => operations,
+    },
+    // Sources differ by tenant, so they are no part of the catalog.
+    { category: CORPUS, capability: "Recall passages from one indexed source.", list: () => [] },
+  ];
+  const live: LiveResources = {
+    find(name, caller) {
+      if (!name.startsWith(CORPUS + SEPARATOR)) return undefined;
+      const entry = name.slice(CORPUS.length + SEPARATOR.length);
+      return access.listVisible(caller).then((all) => {
+        const source = all.find((each) => each.name === entry);
+        return source && toCorpus(source);
+      });
+    },
+    list: async (caller, categories) =>
+      categories.includes(CORPUS) ? (await access.listVisible(caller)).map(toCorpus) : [],
+    categories: () => [{ name: CORPUS, target: RECALL }],
+  };
+  return { providers, live };
+}
+
+function summarizeSource({ name, description, documents, chunks, characters, indexedAt, owner, contents }: RagSource) {
+  const isPrivate = owner.user !== undefined;
+  const facts = { source: name, description, documents, chunks, characters, indexed_at: indexedAt, of: contents };
+  return isPrivate ? { ...facts, private: true } : facts;
+}

@@ -1,0 +1,75 @@
+import type { ActionOwner, ActionProvenance } from "../../core/action.ts";
+import type { JsonObject } from "../../core/json.ts";
+
+/** What a source is made of, so that it can be indexed again without repeating it. */
+export interface SourceContents {
+  readonly files?: readonly string[] | undefined;
+  readonly folder?: string | undefined;
+  readonly urls?: readonly string[] | undefined;
+  readonly collection?: string | undefined;
+}
+
+export interface RagSource {
+  readonly id: number;
+  readonly name: string;
+  readonly description: string;
+  /** Everyone of the tenant, or only the owner of the collection that it was made from. */
+  readonly owner: ActionOwner & { readonly tenant: string };
+  readonly madeFrom: ActionProvenance;
+  readonly contents: SourceContents;
+  /** Counts the times it was indexed. */
+  readonly version: number;
+  readonly documents: number;
+  readonly chunks: number;
+  readonly characters: number;
+  readonly indexedAt: string;
+}
+
+/** The call that read a document. A caller whose policy denies this call does not find the document. */
+export type DocumentCall = Readonly<{ action: string; args: JsonObject }>;
+
+/** A contiguous part of a document. Lines are counted from 1, offsets in characters from 0. */
+export interface DocumentChunk {
+  /** The headings above it, outermost first. Empty: none. */
+  readonly heading: string;
+  readonly text: string;
+  readonly lines: readonly [from: number, to: number];
+  readonly offset: readonly [from: number, to: number];
+}
+
+export interface RagDocument {
+  /** Its path, URL or handle. */
+  readonly document: string;
+  readonly title: string;
+  readonly hash: string;
+  readonly characters: number;
+  readonly read: DocumentCall;
+}
+
+export type StoredDocument = Readonly<{ id: number; document: string; hash: string; characters: number }>;
+export type NewDocument = RagDocument & { readonly chunks: readonly DocumentChunk[] };
+export type StoredChunk = DocumentChunk &
+  Pick<RagDocument, "document" | "title" | "read"> &
+  Readonly<{ id: number; sourceId: number; mark: string }>;
+
+export interface SourceChange {
+  /** The version that was read before. Absent: the source is new. */
+  readonly former?: Pick<RagSource, "id" | "version"> | undefined;
+  readonly source: Pick<RagSource, "name" | "description" | "owner" | "madeFrom" | "contents">;
+  readonly put: readonly NewDocument[];
+  /** Documents that were changed or are gone. */
+  readonly removed: readonly number[];
+}
+
+export interface RagStore {
+  list(tenant: string): Promise<readonly RagSource[]>;
+  documents(source: number): Promise<readonly StoredDocument[]>;
+  /** All or nothing. Throws `conflict` if another process has indexed or dropped the source since it was read. */
+  save(change: SourceChange): Promise<RagSource>;
+  drop(source: number): Promise<void>;
+  /** A text that changes whenever one of the sources does. */
+  mark(sources: readonly number[]): Promise<string>;
+  /** The chunks by id, each with a text that changes with it. */
+  chunkMarks(sources: readonly number[]): Promise<ReadonlyMap<number, string>>;
+  chunks(ids: readonly number[]): Promise<readonly StoredChunk[]>;
+}

@@ -1,0 +1,213 @@
+import type { CallContext } from "../../core/action.ts";
+import { type ErrorCode, errorCodes, QmError } from "../../core/errors.ts";
+import { isRecord, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
+import { toOutcomeError } from "../../core/outcome.ts";
+import type { DocumentCall, SourceContents } from "./rag-store.ts";
+
+export const documentLimits = { documents: 5_000, characters: 32_000_000, documentCharacters: 2_000_000 };
+const FOLDER_DEPTH = 20;
+const MARKDOWN = /\.(?:md|mdx|markdown)$/i;
+
+/** `cut`: only the first part was read. */
+export interface ReadDocument {
+  readonly document: string;
+  readonly title?: string | undefined;
+  readonly content: string;
+  readonly isMarkdown: boolean;
+  readonly cut: boolean;
+  readonly read: DocumentCall;
+}
+
+/** `retryable`: reading it later may succeed. */
+export type UnreadDocument = Readonly<{ document: string; code: ErrorCode; error: string; retryable: boolean }>;
+
+export interface DocumentReading {
+  readonly documents: AsyncIterable<ReadDocument | UnreadDocument>;
+  /** How many documents were listed so far. */
+  readonly total: number;
+  /** Whether documents were left out because of a limit. */
+  readonly isLimited: boolean;
+  /** The actions that were called. */
+  readonly actions: ReadonlySet<string>;
+}
+
+/** These end the whole call: every further document would fail in the same way. */
+const ENDING: ReadonlySet<string> = new Set<ErrorCode>([
+  "budget_exceeded",
+  "cancelled",
+  "ledger_failed",
+  "overloaded",
+  "store_failed",
+]);
+
+/** Reads documents through other actions only, so that every rule about them binds. `toText` formats an item of a collection. */
+export function readDocuments(
+  contents: SourceContents,
+  context: CallContext,
+  toText: (value: Json) => string,
+): DocumentReading {
+  const actions = new Set<string>();
+  const state = { total: 0, isLimited: false };
+
+  async function call(name: string, args: JsonObject): Promise<JsonObject> {
+    actions.add(name);
+    const outcome = await context.invoke(name, args);
+    context.signal.throwIfAborted();
+    if (outcome.status === "done") return isRecord(outcome.data) ? (outcome.data as JsonObject) : {};
+    // The call around it waits too, and is repeated after the approval.
+    if (outcome.status === "waiting") throw new WaitingForApproval(name);
+    throw toOutcomeError(outcome);
+  }
+
+  async function listFiles(): Promise<readonly string[]> {
+    const { files = [], folder } = contents;
+    const paths = new Set<string>();
+    const limit = documentLimits.documents;
+    for (const pattern of files) {
+      const found = await call("file__glob", { pattern, limit });
+      for (const path of toTexts(found.paths)) paths.add(path);
+      if (found.truncated === true || found.incomplete === true) state.isLimited = true;
+    }
+    if (folder !== undefined) {
+      const found = await call("file__list", { path: folder, depth: FOLDER_DEPTH, limit });
+      const entries = Array.isArray(found.entries) ? found.entries.filter(isRecord) : [];
+      for (const { path, kind } of entries) if (kind === "file" && typeof path === "string") paths.add(path);
+      if (found.truncated === true || found.incomplete === true) state.isLimited = true;
+    }
+    return [...paths].sort();
+  }
+
+  /** A long file comes in slices. They must be of the same file. */
+  async function readFile(path: string): Promise<ReadDocument> {
+    let content = "";
+    let digest: Json | undefined;
+    for (let next: JsonObject = {}; ; ) {
+      const slice = await call("file__read", { path, ...next });
+      const { content: text, sha256, next_offset: offset, next_byte_offset: byteOffset } = slice;
+      if (digest !== undefined && sha256 !== undefined && sha256 !== digest)
+        throw new QmError("conflict", "the file was changed while it was read");
+      digest ??= sha256;
+      content += typeof text === "string" ? text : "";
+      const hasMore = typeof offset === "number";
+      const isFull = content.length >= documentLimits.documentCharacters;
+      if (!hasMore || isFull) {
+        const read = { action: "file__read", args: { path } };
+        return { document: path, ...cutContent(content, hasMore), isMarkdown: MARKDOWN.test(path), read };
+      }
+      next = omitUndefined({ offset, byte_offset: byteOffset }) as JsonObject;
+    }
+  }
+
+  async function readPage(url: string): Promise<ReadDocument> {
+    const { title, content, truncated } = await call("web__fetch", { url });
+    if (typeof content !== "string") throw new QmError("unsupported_content", "the page has no text");
+    const read = { action: "web__fetch", args: { url } };
+    const named = typeof title === "string" && title !== "" ? { title } : {};
+    return { document: url, ...named, ...cutContent(content, truncated === true), isMarkdown: true, read };
+  }
+
+  async function* readCollection(target: string): AsyncGenerator<ReadDocument | UnreadDocument> {
+    for (let from = 0; ; ) {
+      const part = await call("infospace__load", { target, from });
+      if (part.kind !== "collection" && !Array.isArray(part.items))
+        throw new QmError("invalid_arguments", `${target} is not a collection`);
+      state.total = typeof part.total === "number" ? part.total : state.total;
+      const items = (Array.isArray(part.items) ? part.items.filter(isRecord) : []) as JsonObject[];
+      for (const { handle, value, cut } of items) {
+        const document = String(handle);
+        yield await attempt(document, () => readItem(document, value ?? null, cut === true));
+      }
+      if (part.more !== true || typeof part.to !== "number" || part.to <= from) return;
+      from = part.to;
+    }
+  }
+
+  /** Loads the rest of a long text. Of any other long value only the part that is shown can be read. */
+  async function readItem(document: string, value: Json, isCut: boolean): Promise<ReadDocument> {
+    const read = { action: "infospace__load", args: { target: document } };
+    if (!isCut || typeof value !== "string")
+      return { document, ...cutContent(toText(value), isCut), isMarkdown: false, read };
+    let content = "";
+    for (let more = true; more && content.length < documentLimits.documentCharacters; ) {
+      const part = await call("infospace__load", { target: document, from: content.length });
+      const text = typeof part.text === "string" ? part.text : "";
+      content += text;
+      more = part.more === true && text !== "";
+      if (!more) return { document, ...cutContent(content, part.more === true), isMarkdown: false, read };
+    }
+    return { document, ...cutContent(content, true), isMarkdown: false, read };
+  }
+
+  async function attempt(document: string, read: () => Promise<ReadDocument>): Promise<ReadDocument | UnreadDocument> {
+    try {
+      return await read();
+    } catch (thrown) {
+      context.signal.throwIfAborted();
+      if (!(thrown instanceof QmError) || thrown instanceof WaitingForApproval || ENDING.has(thrown.code)) throw thrown;
+      const { code, message: error } = thrown;
+      return { document, code, error, retryable: errorCodes[code].retryable || code === "conflict" };
+    }
+  }
+
+  async function* readAll(): AsyncGenerator<ReadDocument | UnreadDocument> {
+    const { urls = [], collection } = contents;
+    requireActions(contents, context);
+    const paths = await listFiles();
+    state.total = paths.length + urls.length;
+    for (const path of paths) yield await attempt(path, () => readFile(path));
+    for (const url of urls) yield await attempt(url, () => readPage(url));
+    if (collection !== undefined) yield* readCollection(collection);
+  }
+
+  /** Stops at the limits. */
+  async function* readWithinLimits(): AsyncGenerator<ReadDocument | UnreadDocument> {
+    let [count, characters] = [0, 0];
+    for await (const document of readAll()) {
+      characters += "content" in document ? document.content.length : 0;
+      if (++count > documentLimits.documents || characters > documentLimits.characters) {
+        state.isLimited = true;
+        return;
+      }
+      yield document;
+    }
+  }
+
+  return {
+    documents: readWithinLimits(),
+    actions,
+    get total() {
+      return state.total;
+    },
+    get isLimited() {
+      return state.isLimited;
+    },
+  };
+}
+
+/** Fails the call that reads. The pipeline then lets that call wait for the same person. */
+class WaitingForApproval extends QmError {
+  constructor(action: string) {
+    super("action_failed", `${action} waits for approval, so nothing was indexed yet`);
+  }
+}
+
+function requireActions({ files, folder, urls, collection }: SourceContents, context: CallContext): void {
+  const needed = [
+    ...(files === undefined ? [] : ["file__glob", "file__read"]),
+    ...(folder === undefined ? [] : ["file__list", "file__read"]),
+    ...(urls === undefined ? [] : ["web__fetch"]),
+    ...(collection === undefined ? [] : ["infospace__load"]),
+  ];
+  const missing = needed.find((name) => !context.sees(name));
+  if (missing === undefined) return;
+  const hint = "Index what the other actions can read. An operator can enable the action for you.";
+  throw new QmError("denied", `indexing this needs ${missing}, which you cannot use`, { hint });
+}
+
+function cutContent(content: string, isCut: boolean): Pick<ReadDocument, "content" | "cut"> {
+  const limit = documentLimits.documentCharacters;
+  return { content: content.slice(0, limit), cut: isCut || content.length > limit };
+}
+
+const toTexts = (value: Json | undefined): readonly string[] =>
+  Array.isArray(value) ? value.filter((each: Json) => typeof each === "string") : [];

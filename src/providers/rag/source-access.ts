@@ -1,0 +1,66 @@
+import { defineResource } from "../../catalog/define-action.ts";
+import type { Action } from "../../core/action.ts";
+import type { Caller } from "../../core/caller.ts";
+import { QmError } from "../../core/errors.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import { actionName, quoteName } from "../../core/names.ts";
+import type { RagSource, RagStore } from "./rag-store.ts";
+
+export const OPERATIONS = "rag_operation";
+export const CORPUS = "rag_corpus";
+export const RECALL = actionName(OPERATIONS, "recall");
+
+/** The rules of the instance that decide who may use what. */
+export interface RagRights {
+  mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string };
+  /** Whether the policy would let the caller read a document with this call. */
+  mayRead(caller: Caller, action: string, args: JsonObject): boolean;
+  /** The actions whose data the running call has. */
+  listCallSources(): readonly string[];
+  /** Adds actions whose data the running call has read. */
+  addCallSources(actions: readonly string[]): void;
+  /** The text of a stored value. */
+  toText(value: Json): string;
+}
+
+/** A source as the action that the policy decides on. Invoking it recalls from this source only. */
+export function toCorpus(source: RagSource): Action {
+  const { name, description, documents, chunks, indexedAt, owner, madeFrom } = source;
+  const facts = `${documents} documents, ${chunks} chunks, indexed ${indexedAt}`;
+  const action = defineResource(CORPUS, {
+    entry: name,
+    description: `Recall passages from the source ${name}: ${facts}.${description === "" ? "" : ` ${description}`}`,
+    target: RECALL,
+    transform: { set: { sources: ["$entry"] } },
+  });
+  return Object.freeze({ ...action, owner, madeFrom });
+}
+
+export function createSourceAccess({ store, rights }: { readonly store: RagStore; readonly rights: RagRights }) {
+  /** A caller's own source comes before one of the tenant with the same name. */
+  async function listVisible(caller: Caller): Promise<readonly RagSource[]> {
+    const all = await store.list(caller.tenant ?? "");
+    const visible = all.filter((source) => rights.mayUse(toCorpus(source), caller) === "allowed");
+    const byName = new Map<string, RagSource>();
+    for (const source of visible.toSorted((a, b) => Number(isPrivate(a)) - Number(isPrivate(b))))
+      byName.set(source.name, source);
+    return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async function require(names: readonly string[], caller: Caller): Promise<readonly RagSource[]> {
+    const visible = await listVisible(caller);
+    return [...new Set(names)].map((name) => {
+      const source = visible.find((each) => each.name === name);
+      if (source !== undefined) return source;
+      const known = visible.slice(0, 20).map((each) => each.name);
+      const hint = known.length === 0 ? "No source is indexed." : `Indexed sources: ${known.join(", ")}.`;
+      throw new QmError("not_found", `there is no source ${quoteName(name)} here`, { hint });
+    });
+  }
+
+  return { listVisible, require };
+}
+
+export type SourceAccess = ReturnType<typeof createSourceAccess>;
+
+const isPrivate = ({ owner }: RagSource): boolean => owner.user !== undefined;

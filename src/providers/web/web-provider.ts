@@ -1,0 +1,39 @@
+import type { Provider } from "../../catalog/define-action.ts";
+import { createGuardedFetch } from "../../net/guarded-fetch.ts";
+import { fetchPageAction } from "./fetch-page.ts";
+import { createRobotsRules } from "./robots.ts";
+import { type SearchEndpoint, searchWebAction } from "./search-web.ts";
+
+export interface WebProviderOptions {
+  /** `host` or `host:port` that may be reached although its address is private. */
+  readonly allowHosts?: readonly string[];
+  readonly respectRobots?: boolean;
+  /** The bytes of a page, decoded. A longer text is cut. */
+  readonly maxBytes?: number;
+  /** Absent: the action for searching is listed as unavailable. */
+  readonly search?: SearchEndpoint | undefined;
+  readonly userAgent: string;
+  /** Milliseconds on a steady clock. A robots.txt is read again after an hour. */
+  readonly elapsed: () => number;
+}
+
+const MAX_BYTES = 5 * 1024 * 1024;
+
+/** Fetches pages and searches the web. Addresses come from models, so only public ones are reached. */
+export function webProvider(options: WebProviderOptions): Provider {
+  const { allowHosts = [], respectRobots = true, maxBytes = MAX_BYTES, search, userAgent, elapsed } = options;
+  const closing = new AbortController();
+  const sites = createGuardedFetch({ allowHosts });
+  const robots = respectRobots ? createRobotsRules(sites, { userAgent, elapsed }) : undefined;
+  const pages = createGuardedFetch({ allowHosts, onRedirect: (url) => robots?.check(url, closing.signal) });
+  const actions = [fetchPageAction({ pages, robots, userAgent, maxBytes }), searchWebAction(search, userAgent)];
+  return {
+    category: "web",
+    capability: "Read pages of the web and find them.",
+    list: () => actions,
+    async close() {
+      closing.abort();
+      await Promise.all([sites.close(), pages.close()]);
+    },
+  };
+}
