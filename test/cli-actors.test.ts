@@ -11,6 +11,7 @@ import { connectStdioClient } from "./support/stdio-client.ts";
 afterEach(cleanUp);
 
 const CONFIG = `
+providers: { memory: { enabled: true } }
 actors:
   default: { tools: ["*"] }
   reader: { tools: [file__read, file__list] }
@@ -20,7 +21,8 @@ gateway:
     reading: { actor: reader }
 `;
 
-const createFolder = () => createTestFolder({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n" });
+const MEMORY = "---\nname: Tea\ndescription: What Ann drinks.\ntype: user\n---\nGreen tea.\n";
+const createFolder = () => createTestFolder({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n", "tea.md": MEMORY });
 
 /** A command line of each command that takes `--actor`, and whether it acts as that actor or only filters by it. */
 const lines: Readonly<Record<string, readonly [line: string, use: "acts" | "filters"]>> = {
@@ -42,6 +44,12 @@ const lines: Readonly<Record<string, readonly [line: string, use: "acts" | "filt
   "notes export": ["notes export", "filters"],
   "notes import": ["notes import none.jsonl", "acts"],
   "notes rm": ["notes rm --all", "filters"],
+  "memory list": ["memory list", "acts"],
+  "memory show": ["memory show one", "acts"],
+  "memory history": ["memory history one", "acts"],
+  "memory forget": ["memory forget one", "acts"],
+  "memory export": ["memory export out", "acts"],
+  "memory import": ["memory import .", "acts"],
   "servers add": ["servers add -- node server.mjs", "acts"],
   "servers remove": ["servers remove one", "acts"],
   preflight: ["preflight file__read --no-start", "acts"],

@@ -109,7 +109,7 @@ describe("list", () => {
     expect(wide.out).toMatchInlineSnapshot(`
       "action      effect  what it does
       file__list  read    List the entries of a folder with their sizes.
-      file__read  read    Read a text file, whole or some of its lines.
+      file__read  read    Read a text file, whole or some of its lines, or look at an image.
       "
     `);
     for (const line of narrow.out.split("\n")) expect(line.length).toBeLessThanOrEqual(40);
@@ -125,10 +125,10 @@ describe("list", () => {
     const json = JSON.parse((await qm(cwd, ["list", "--limit", "3", "--json"])).out);
     const all = JSON.parse((await qm(cwd, ["list", "--all", "--json"])).out);
 
-    expect(page.out).toContain("2 to 3 of 9. More: --offset 3, or --all.");
-    expect(json).toMatchObject({ total: 9, next_offset: 3 });
+    expect(page.out).toContain("2 to 3 of 10. More: --offset 3, or --all.");
+    expect(json).toMatchObject({ total: 10, next_offset: 3 });
     expect(json.items).toHaveLength(3);
-    expect(all.items).toHaveLength(9);
+    expect(all.items).toHaveLength(10);
     expect(all.next_offset).toBeUndefined();
   });
 
@@ -163,7 +163,7 @@ describe("search", () => {
     const { out } = await qm(cwd, ["search", "read", "a", "text", "file"], { columns: 40 });
 
     expect(out).toMatch(
-      /^\d\.\d\d {2}file__read\(path: string, \+\d\)\n {6}Read a text file, whole or some of its lines\.\n/,
+      /^\d\.\d\d {2}file__read\(path: string, \+\d\)\n {6}Read a text file, whole or some of its lines, or look at an image\.\n/,
     );
     expect(out.split("\n").filter((line) => /^\d/.test(line)).length).toBeLessThanOrEqual(5);
   });
@@ -509,8 +509,8 @@ test("init writes a valid file, and does not overwrite one", async () => {
 });
 
 test.each([
-  [[], {}, ["file__glob", "file__grep", "file__list", "file__read"]],
-  [[], atTerminal("\n"), ["file__glob", "file__grep", "file__list", "file__read"]],
+  [[], {}, ["file__glob", "file__grep", "file__list", "file__read", "file__watch"]],
+  [[], atTerminal("\n"), ["file__glob", "file__grep", "file__list", "file__read", "file__watch"]],
   [[], atTerminal("none\n"), []],
   [["--files", "write"], {}, expect.arrayContaining(["file__delete", "file__edit", "file__write"])],
   [["--files", "none"], {}, []],

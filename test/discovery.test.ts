@@ -564,15 +564,15 @@ search:
     const cleared = await command(cwd, ["embeddings", "clear"], { env });
 
     expect(before.out).toContain("Search by meaning: ");
-    expect(JSON.parse(built.out)).toMatchObject({ embedded: { length: 9 }, reused: 0 });
-    expect(JSON.parse(again.out)).toMatchObject({ embedded: { length: 0 }, reused: 9 });
-    expect(sent).toBe(9);
-    expect(JSON.parse(status.out)).toMatchObject({ state: "ready", done: 9, total: 9 });
+    expect(JSON.parse(built.out)).toMatchObject({ embedded: { length: 10 }, reused: 0 });
+    expect(JSON.parse(again.out)).toMatchObject({ embedded: { length: 0 }, reused: 10 });
+    expect(sent).toBe(10);
+    expect(JSON.parse(status.out)).toMatchObject({ state: "ready", done: 10, total: 10 });
     expect(JSON.parse(found.out)).toMatchObject({ search_type: "hybrid", unmatched: ["obliterate"] });
     expect(JSON.parse(found.out).items[0]).toMatchObject({ qualified_name: "file__delete" });
-    expect(texts()).toHaveLength(10);
+    expect(texts()).toHaveLength(11);
     expect(doctor.out).toContain("by words and by meaning (standard)");
-    expect(cleared.out).toBe("9 vectors removed.\n");
+    expect(cleared.out).toBe("10 vectors removed.\n");
     expect(requests.every(({ authorization }) => authorization === `Bearer ${KEY}`)).toBe(true);
     const shown = [before, built, again, status, found, doctor, cleared].map(({ out, err }) => out + err).join("");
     expect(shown).not.toContain(KEY);
@@ -601,7 +601,7 @@ search:
     expect(JSON.parse(missing.out).hint).toContain("Search goes by words only");
     expect(JSON.parse(ready.out)).not.toHaveProperty("hint");
     expect(surface.listed).not.toContain("by words only");
-    expect(surface.prepared?.data).toEqual({ actions: 9, semantic: "ready", embeddedCount: 0, reused: 9 });
+    expect(surface.prepared?.data).toEqual({ actions: 10, semantic: "ready", embeddedCount: 0, reused: 10 });
   });
 
   test("counts the vectors that were made for the first search", async () => {
@@ -614,7 +614,7 @@ search:
 
     const [prepared] = await eventsOf(quartermaster, "search.prepared");
     await close();
-    expect(prepared?.data).toEqual({ actions: 9, semantic: "ready", embeddedCount: 9, reused: 0 });
+    expect(prepared?.data).toEqual({ actions: 10, semantic: "ready", embeddedCount: 10, reused: 0 });
   });
 
   test("keeps a key that the endpoint echoes out of the ledger and the answers", async () => {

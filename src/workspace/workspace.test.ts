@@ -82,6 +82,7 @@ secrets: ["\${env:TOKEN}"]
     "file__grep",
     "file__list",
     "file__read",
+    "file__watch",
     "skill__extract",
     "skill__summarize",
   ]);

@@ -24,8 +24,8 @@ test("prints the prompt, the tokens of its sections, and the costs of each surfa
   expect(out).toMatch(/^Hints +\d+ +of this turn$/m);
   expect(out).toMatch(/^universal +4( +\d+){3} +the actor's own$/m);
   expect(out).toMatch(/^deferred +2( +\d+){3}$/m);
-  expect(out).toMatch(/^flat +7( +\d+){3}$/m);
-  expect(out).toMatch(/^auto +7( +\d+){3} +shows flat$/m);
+  expect(out).toMatch(/^flat +8( +\d+){3}$/m);
+  expect(out).toMatch(/^auto +8( +\d+){3} +shows flat$/m);
   expect(out).toContain("The model must call list_actions first");
 });
 

@@ -114,7 +114,10 @@ test.each([
     ["--actor", "reader", "invoke", ""],
     ["file__list", "file__read"],
   ],
-  [["explain", "--actor", "reader", "file__w"], ["file__write"]],
+  [
+    ["explain", "--actor", "reader", "file__w"],
+    ["file__watch", "file__write"],
+  ],
   [
     ["list", ""],
     ["approval", "file", "infospace", "mcp", "skill"],
