@@ -13,10 +13,12 @@ import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
+import type { Sandbox, SandboxChoice } from "../core/sandbox.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
+import type { PolicyOptions } from "../policy/policy.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
 import { type BuiltInProviders, createProviders } from "./built-in-providers.ts";
 import {
@@ -27,6 +29,7 @@ import {
   toSearchSettings,
   toServerSpecs,
 } from "./config-mapping.ts";
+import { createExecGate, createWorkspaceSandbox, needsExecGate, toSandboxSettings } from "./sandbox.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -79,6 +82,7 @@ export interface Workspace {
   /** The values that are shown nowhere. */
   readonly listSecrets: () => Iterable<KnownSecret>;
   readonly tracer: Tracer;
+  readonly sandbox: Sandbox;
   close(): Promise<void>;
 }
 
@@ -93,9 +97,16 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A broken file of secrets does no harm if the configuration refers to none.
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
   const fill = createReferenceFiller(env, storePath);
+  const sandbox = createWorkspaceSandbox({
+    storePath,
+    searchPath: env.PATH ?? "",
+    protect: () => listProtectedPaths(loaded),
+    mayWrite: purpose === "calls",
+  });
+  if (purpose !== "ledger" && needsExecGate(loaded.config)) await sandbox.findKnownProblem();
   let builtIn: BuiltInProviders = purpose === "ledger" ? new Map() : createBuiltInProviders(loaded);
   const models = createModels(loaded.config, fill);
-  const policy = toPolicyOptions(loaded.config);
+  const policy = createPolicyOptions(loaded);
   const tracer = purpose === "calls" ? await openTracer(loaded.config) : silentTracer;
 
   // The servers are opened before the quartermaster that records their events.
@@ -146,6 +157,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     },
     models,
     secrets,
+    sandbox,
     tracer,
     fill,
     listSecrets: () => listSecrets(loaded.config),
@@ -163,7 +175,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   async function openServers(isReadOnly: boolean) {
     const { openWorkspaceServers } = await import("./servers.ts");
-    const place = { loaded, cwd, env, storePath, secrets, tracer, runtime: systemRuntime };
+    const place = { loaded, cwd, env, storePath, secrets, tracer, sandbox, runtime: systemRuntime };
     return openWorkspaceServers({ ...place, isReadOnly, note: (event) => note(event), onProblem });
   }
 
@@ -197,6 +209,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       skills: omitUndefined({
         roots: listSkillRoots(loaded, filling),
         pins: purpose === "looking" ? opened?.skillPins : undefined,
+        sandbox: chooseSkillSandbox(),
       }),
       peers: toPeerOptions(config, fill),
       store: purpose === "looking" ? ":memory:" : storePath,
@@ -208,7 +221,21 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     });
   }
 
+  function chooseSkillSandbox(): SandboxChoice | undefined {
+    const { sandbox: reach } = loaded.config.skills;
+    const fillPath = (text: string, at: string) => fill(text, `skills.sandbox.${at}`);
+    return reach && { sandbox, settings: toSandboxSettings(reach, loaded.folder, fillPath) };
+  }
+
+  /** The policy of a configuration, with the gate that hides `exec` while there is no sandbox. */
+  function createPolicyOptions({ config }: LoadedConfig): PolicyOptions {
+    const options = toPolicyOptions(config);
+    if (!needsExecGate(config)) return options;
+    return { ...options, gates: [...(options.gates ?? []), createExecGate(sandbox)] };
+  }
+
   async function applyConfig(next: LoadedConfig): Promise<void> {
+    if (needsExecGate(next.config)) await sandbox.findKnownProblem();
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
     const nextBuiltIn = createBuiltInProviders(next, builtIn);
@@ -216,7 +243,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const replaced = replaceProviders(builtIn, nextBuiltIn);
     try {
       quartermaster.router.useRules(next.config.routing.rules);
-      quartermaster.usePolicy(toPolicyOptions(next.config));
+      quartermaster.usePolicy(createPolicyOptions(next));
     } catch (thrown) {
       quartermaster.router.useRules(loaded.config.routing.rules);
       await Promise.allSettled([replaced, replaceProviders(nextBuiltIn, builtIn)]);
@@ -252,7 +279,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   function createBuiltInProviders(from: LoadedConfig, before?: BuiltInProviders): BuiltInProviders {
     return createProviders(
-      { loaded: from, env, storePath, fill, onProblem, protect: listProtectedPaths(from) },
+      { loaded: from, env, storePath, fill, onProblem, sandbox, protect: listProtectedPaths(from) },
       before,
     );
   }
