@@ -44,6 +44,20 @@ export interface SandboxedCommand {
   readonly env: Readonly<Record<string, string>>;
   /** The user to start it as, if this process is root. */
   readonly user?: SandboxUser;
+  /** Open descriptors that this process would pass on, and one of `/dev/null` to pass instead. See `buildStdio`. */
+  readonly inherited: { readonly fds: readonly number[]; readonly nullFd: number };
+}
+
+/**
+ * The streams for `spawn`. A descriptor that this process was started with, for example by a shell or a supervisor, would
+ * reach the program. `/dev/null` takes its place.
+ */
+export function buildStdio(
+  { inherited: { fds, nullFd } }: SandboxedCommand,
+  streams: readonly ("pipe" | "ignore")[],
+): ("pipe" | "ignore" | number)[] {
+  const length = Math.max(streams.length, ...fds.map((fd) => fd + 1));
+  return Array.from({ length }, (_, fd) => streams[fd] ?? (fds.includes(fd) ? nullFd : "ignore"));
 }
 
 export interface SandboxUser {

@@ -2,6 +2,7 @@ import { lstat, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { QmError } from "../core/errors.ts";
 import type { SandboxedCommand, SandboxRequest, SandboxUser } from "../core/sandbox.ts";
+import { listInheritedFds } from "./inherited-fds.ts";
 
 /** The programs that isolate others, as absolute paths. */
 export interface BubblewrapPrograms {
@@ -88,6 +89,7 @@ export async function buildBubblewrapCommand(
     input: options.join("\0"),
     // Variables of the program, such as LD_PRELOAD, must not change the sandbox.
     env: {},
+    inherited: await listInheritedFds(),
     ...(user === undefined ? {} : { user }),
   };
 }

@@ -1,4 +1,5 @@
 import type { Sandbox } from "../core/sandbox.ts";
+import { listInheritedFds } from "./inherited-fds.ts";
 
 /**
  * Starts the program with limits, in a process group of its own. A subshell waits until the input ends, which it does when
@@ -29,6 +30,7 @@ export const unisolatedSandbox: Sandbox = {
       args: ["-c", SCRIPT, "sh", ...fds, ...limits, ...command],
       input: "",
       holdsInput: true,
+      inherited: await listInheritedFds(),
       env: { PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8", ...env },
     };
   },

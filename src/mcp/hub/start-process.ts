@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { win32 } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { QmError } from "../../core/errors.ts";
-import type { Sandbox, SandboxSettings } from "../../core/sandbox.ts";
+import { buildStdio, type Sandbox, type SandboxSettings } from "../../core/sandbox.ts";
 import type { ValueRedactor } from "./redact-values.ts";
 
 export interface ResolvedLaunch {
@@ -33,7 +33,7 @@ export async function startIsolated(
     ...isolated.user,
     cwd: "/",
     env: isolated.env,
-    stdio: ["pipe", "pipe", "pipe", "pipe"],
+    stdio: buildStdio(isolated, ["pipe", "pipe", "pipe", "pipe"]),
     detached: true,
   });
   const input = child.stdio[SANDBOX_FD] as Writable | null;

@@ -5,7 +5,7 @@ import { onAbort, settlesWithin } from "../../core/async.ts";
 import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
-import type { Sandbox, SandboxRequest } from "../../core/sandbox.ts";
+import { buildStdio, type Sandbox, type SandboxRequest } from "../../core/sandbox.ts";
 
 export interface ProgramRequest extends Omit<SandboxRequest, "inputFd" | "statusFd"> {
   readonly stdin: string;
@@ -52,18 +52,15 @@ export async function runProgram(
   signal: AbortSignal,
 ): Promise<ProgramEnd> {
   const { stdin, timeoutMs, outputBytes, ...what } = request;
-  const { file, args, input, holdsInput, env, user } = await sandbox.prepare({
-    ...what,
-    inputFd: INPUT_FD,
-    statusFd: STATUS_FD,
-  });
+  const command = await sandbox.prepare({ ...what, inputFd: INPUT_FD, statusFd: STATUS_FD });
+  const { file, args, input, holdsInput, env, user } = command;
   signal.throwIfAborted();
   const child = spawn(file, args, {
     ...user,
     env,
     // The sandbox enters the folder itself, after it has hidden what must not be seen.
     cwd: holdsInput === true ? what.cwd : "/",
-    stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
+    stdio: buildStdio(command, ["pipe", "pipe", "pipe", "pipe", "pipe"]),
     detached: true,
   });
   const [stdinPipe, stdoutPipe, stderrPipe, inputPipe, statusPipe] = child.stdio as unknown as readonly [

@@ -10,7 +10,7 @@ import { QmError } from "../../../core/errors.ts";
 import { clip, hasWideObject, isLargerThan, isRecord, OBJECT_FIELD_LIMIT, omitUndefined } from "../../../core/json.ts";
 import { createLineReader } from "../../../core/line-reader.ts";
 import { getModelData, type Outcome } from "../../../core/outcome.ts";
-import type { SandboxChoice, SandboxedCommand } from "../../../core/sandbox.ts";
+import { buildStdio, type SandboxChoice, type SandboxedCommand } from "../../../core/sandbox.ts";
 import { createEndError, createStartError, createToolError } from "./program-errors.ts";
 
 /** The parts of our own process that starting and stopping programs needs. */
@@ -54,6 +54,7 @@ const LOG_BYTES = 2_000;
 const TAIL_BYTES = 4_000;
 const PIPE_GRACE_MS = 1_000;
 
+const STREAMS: ("pipe" | "ignore")[] = ["pipe", "pipe", "pipe", "pipe"];
 /** For the settings of a sandbox. The program itself has the channel on 3, and the script uses 4. */
 const SANDBOX_FD = 5;
 
@@ -84,7 +85,7 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
     ...isolated?.user,
     cwd,
     env: {},
-    stdio: ["pipe", "pipe", "pipe", "pipe", ...(isolated === undefined ? [] : (["ignore", "pipe"] as const))],
+    stdio: isolated === undefined ? STREAMS : buildStdio(isolated, [...STREAMS, "ignore", "pipe"]),
     detached: true,
   });
   // Absent without a sandbox. The types know five streams only.
