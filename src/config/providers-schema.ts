@@ -94,7 +94,9 @@ const exec = z
       false,
       "Run programs without a sandbox, with all rights of Quartermaster. The action says so, and a person must approve each call.",
     ),
-    timeoutMs: integer(1, DAY_MS).default(60_000).describe("How long a program runs, unless the call says."),
+    timeoutMs: integer(1, DAY_MS)
+      .default(60_000)
+      .describe("How long a program may run, unless the call says. Never more than `max_timeout_ms`."),
     maxTimeoutMs: integer(1, DAY_MS)
       .default(600_000)
       .describe("The longest time that a call may ask for. A longer one is refused."),
@@ -106,10 +108,6 @@ const exec = z
       .default({})
       .describe(`Environment variables of every program. Values may hold ${REFERENCE_FORMS}. Programs can print them.`),
     allowEnv: list(variableName(), "Environment variables that a call may set. No others are accepted."),
-  })
-  .refine(({ timeoutMs, maxTimeoutMs }) => timeoutMs <= maxTimeoutMs, {
-    path: ["timeoutMs"],
-    message: "is longer than max_timeout_ms",
   })
   .prefault({})
   .describe("Running programs in a sandbox.");

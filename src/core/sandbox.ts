@@ -28,7 +28,7 @@ export interface SandboxRequest {
   readonly env: Readonly<Record<string, string>>;
   /** The file descriptor from which the sandbox reads `SandboxedCommand.input`. */
   readonly inputFd: number;
-  /** The sandbox writes to it only if the program was started, at the latest when the program ends. */
+  /** The sandbox writes `exit-code` or `started` to it only if the program was started, at the latest when that ends. */
   readonly statusFd?: number;
 }
 

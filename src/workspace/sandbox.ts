@@ -1,9 +1,11 @@
+import { existsSync } from "node:fs";
 import { chown, readFile, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import type { LoadedConfig } from "../config/parse.ts";
 import type { SandboxConfig } from "../config/sandbox-schema.ts";
+import { getErrorMessage } from "../core/errors.ts";
 import type { Sandbox, SandboxSettings } from "../core/sandbox.ts";
 import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
 import type { Gate } from "../policy/tool-policy.ts";
@@ -78,22 +80,24 @@ export function toSandboxSettings(
   return { ...rest, read: locate(read, "read"), write: locate(write, "write") };
 }
 
-export function createExecProvider(
-  { config, folder }: LoadedConfig,
-  fill: Fill,
-  sandbox: Sandbox,
-): Provider | undefined {
-  const { enabled, unisolated, folder: work, sandbox: reach, env, ...limits } = config.providers.exec;
+/** The settings of `exec`. Programs run as the owner of the first writable folder, if this process is root. */
+export function toExecSettings({ config, folder }: LoadedConfig, fill: Fill): SandboxSettings {
+  const { folder: work, sandbox } = config.providers.exec;
+  const key = "providers.exec";
+  const settings = toSandboxSettings(sandbox, folder, (text, at) => fill(text, `${key}.sandbox.${at}`));
+  return { ...settings, write: [resolve(folder, fill(work, `${key}.folder`)), ...settings.write] };
+}
+
+export function createExecProvider(loaded: LoadedConfig, fill: Fill, sandbox: Sandbox): Provider | undefined {
+  const { enabled, unisolated, env, outputBytes, timeoutMs, maxTimeoutMs, allowEnv } = loaded.config.providers.exec;
   if (!enabled) return undefined;
   const key = "providers.exec";
-  const place = resolve(folder, fill(work, `${key}.folder`));
-  const settings = toSandboxSettings(reach, folder, (text, at) => fill(text, `${key}.sandbox.${at}`));
+  const settings = toExecSettings(loaded, fill);
+  const [folder = ""] = settings.write;
   const options = {
-    ...limits,
+    ...{ settings, folder, outputBytes, maxTimeoutMs, allowEnv },
+    timeoutMs: Math.min(timeoutMs, maxTimeoutMs),
     isolated: !unisolated,
-    // The first decides about the user of programs.
-    settings: { ...settings, write: [place, ...settings.write] },
-    folder: place,
     kill: systemProcess.kill,
     readEnv: () =>
       Object.fromEntries(Object.entries(env).map(([name, text]) => [name, fill(text, `${key}.env.${name}`)])),
@@ -108,6 +112,49 @@ export function createExecProvider(
       return execProvider({ ...options, sandbox: chosen, prepareFolder }).list();
     },
   };
+}
+
+/** Tests the sandbox for real, and each reach that the configuration gives. Undefined: no program uses a sandbox. */
+export async function findSandboxProblems(
+  loaded: LoadedConfig,
+  fill: Fill,
+  sandbox: Sandbox,
+): Promise<readonly string[] | undefined> {
+  const { config, folder } = loaded;
+  const resolveAt = (key: string, reach: SandboxConfig | undefined) =>
+    reach && ([key, () => toSandboxSettings(reach, folder, (text, at) => fill(text, `${key}.${at}`))] as const);
+  const used = [
+    needsExecGate(config) ? (["providers.exec", () => toExecSettings(loaded, fill)] as const) : undefined,
+    resolveAt("skills.sandbox", config.skills.sandbox),
+    ...Object.entries(config.servers).map(([name, server]) =>
+      server.enabled ? resolveAt(`servers.${name}.sandbox`, server.sandbox) : undefined,
+    ),
+  ].filter((each) => each !== undefined);
+  if (used.length === 0) return undefined;
+  const problem = await sandbox.findProblem();
+  if (problem !== undefined) return [problem];
+  const found = await Promise.all(
+    used.map(async ([key, read]) => ({ key, problem: await findReachProblem(sandbox, read) })),
+  );
+  return found.flatMap((each) => (each.problem === undefined ? [] : [`${each.key}: ${each.problem}`]));
+}
+
+/** Finds what would keep programs with this reach from starting. A missing writable folder may be created later. */
+async function findReachProblem(sandbox: Sandbox, readSettings: () => SandboxSettings): Promise<string | undefined> {
+  try {
+    const settings = readSettings();
+    const existing = settings.write.filter((path) => existsSync(path));
+    const [folder = "/"] = existing;
+    const request = { settings: { ...settings, write: existing }, command: ["test", "-w", "."], cwd: folder, env: {} };
+    const { runProgram } = await import("../providers/exec/run-program.ts");
+    const limits = { stdin: "", timeoutMs: 10_000, outputBytes: 1_024 };
+    const ports = { sandbox, kill: systemProcess.kill };
+    const { code } = await runProgram({ ...request, ...limits }, ports, new AbortController().signal);
+    if (existing.length === 0 || code === 0) return undefined;
+    return `programs cannot change ${folder}: it belongs to another user than theirs`;
+  } catch (thrown) {
+    return getErrorMessage(thrown);
+  }
 }
 
 /** If this process is root, programs run as the owner of the folder around, so that their files belong to that user. */

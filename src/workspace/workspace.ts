@@ -13,7 +13,7 @@ import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
-import type { Sandbox, SandboxChoice } from "../core/sandbox.ts";
+import type { SandboxChoice } from "../core/sandbox.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
@@ -29,7 +29,13 @@ import {
   toSearchSettings,
   toServerSpecs,
 } from "./config-mapping.ts";
-import { createExecGate, createWorkspaceSandbox, needsExecGate, toSandboxSettings } from "./sandbox.ts";
+import {
+  createExecGate,
+  createWorkspaceSandbox,
+  findSandboxProblems,
+  needsExecGate,
+  toSandboxSettings,
+} from "./sandbox.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -82,7 +88,8 @@ export interface Workspace {
   /** The values that are shown nowhere. */
   readonly listSecrets: () => Iterable<KnownSecret>;
   readonly tracer: Tracer;
-  readonly sandbox: Sandbox;
+  /** Tests the sandbox for real. Undefined: no program uses one. */
+  readonly findSandboxProblems: () => Promise<readonly string[] | undefined>;
   close(): Promise<void>;
 }
 
@@ -157,7 +164,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     },
     models,
     secrets,
-    sandbox,
+    findSandboxProblems: () => findSandboxProblems(loaded, fill, sandbox),
     tracer,
     fill,
     listSecrets: () => listSecrets(loaded.config),

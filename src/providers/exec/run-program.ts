@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { constants } from "node:os";
 import type { Duplex, Readable } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import { onAbort, settlesWithin } from "../../core/async.ts";
 import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
@@ -44,6 +46,8 @@ const DISCARDED_BYTES = 64 * 1024 * 1024;
 const REASON_CHARS = 400;
 /** A program that is not isolated can leave a process behind that holds the pipes. */
 const PIPE_GRACE_MS = 1_000;
+const GONE_MS = 2;
+const GONE_TRIES = 1_000;
 
 /** Runs a program to its end. Its whole process tree is gone before this settles. Rejects if it could not be started. */
 export async function runProgram(
@@ -88,9 +92,9 @@ export async function runProgram(
   });
   const closed = new Promise<void>((resolve) => child.once("close", () => resolve()).once("error", () => resolve()));
   const [out, err] = [stdoutPipe, stderrPipe].map((pipe) => collectOutput(pipe, outputBytes, () => stop("output")));
-  let hasStarted = false;
+  let status = "";
   statusPipe.on("data", (chunk) => {
-    hasStarted ||= /exit-code|started/.test(String(chunk));
+    status += String(chunk);
   });
   for (const stream of child.stdio) stream?.on("error", () => {});
   inputPipe.write(input);
@@ -104,17 +108,29 @@ export async function runProgram(
     });
     kill();
     await settlesWithin(closed, PIPE_GRACE_MS);
+    // The first process of the sandbox ends a moment after the sandbox, and all others with it.
+    const [, first] = /"child-pid": (\d+)/.exec(status) ?? [];
+    if (first !== undefined) await waitUntilGone(first);
     signal.throwIfAborted();
     const stdout = out?.read() ?? NO_OUTPUT;
     const stderr = err?.read() ?? NO_OUTPUT;
     if (stopped !== undefined) return { stopped, stdout, stderr };
-    if (!hasStarted) throw createRefusedError(stderr.text);
+    if (!/exit-code|started/.test(status)) throw createRefusedError(stderr.text);
     return { ...toExit(end), stdout, stderr };
   } finally {
     clearTimeout(timer);
     stopListening();
     kill();
     for (const stream of child.stdio) stream?.destroy();
+  }
+}
+
+async function waitUntilGone(pid: string): Promise<void> {
+  for (let tries = 0; tries < GONE_TRIES; tries++) {
+    const stat = await readFile(`/proc/${pid}/stat`, "latin1").catch(() => "");
+    // A zombie is gone. The second field is the program's name, which may hold parentheses.
+    if (stat === "" || stat.slice(stat.lastIndexOf(")") + 2).startsWith("Z")) return;
+    await pause(GONE_MS);
   }
 }
 
