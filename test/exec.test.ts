@@ -175,15 +175,21 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     expect(JSON.stringify(outcome)).toContain("a program could create");
   });
 
-  test("refuses to grant the folders of the system", async () => {
-    const config = "providers: { exec: { enabled: true, sandbox: { write: [/etc, /] } } }";
+  test.each([
+    ["the settings of the system", "sandbox: { write: [/etc] }", "it would open /etc"],
+    ["everything", "sandbox: { read: [/] }", "it would open /dev"],
+    ["processes", "sandbox: { read: [/proc/self] }", "it would open /proc"],
+    ["the programs that isolate", "sandbox: { write: [/usr/bin] }", "it holds /"],
+    ["the state folder", "folder: .quartermaster/work", "is protected"],
+    ["a folder of its own code", `sandbox: { write: [${import.meta.dirname}] }`, "is protected"],
+    ["a folder that does not exist", "sandbox: { read: [nowhere] }", "does not exist"],
+  ])("refuses to grant %s", async (_what, more, why) => {
+    const config = `providers: { exec: { enabled: true, ${more} } }`;
     const place = await createSandboxFolder({ "quartermaster.yaml": config });
 
     const outcome = await (await openTemporary(place)).quartermaster.invoke("exec__run", { argv: ["true"] });
 
-    expect(outcome).toMatchObject({
-      error: { code: "invalid_config", error: expect.stringContaining("it would open /etc") },
-    });
+    expect(outcome).toMatchObject({ error: { code: "invalid_config", error: expect.stringContaining(why) } });
   });
 
   test("keeps what is granted for reading unchanged, also around hidden files", async () => {

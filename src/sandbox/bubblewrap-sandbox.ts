@@ -100,7 +100,7 @@ const noSandboxError = (problem: string): QmError =>
   });
 
 /** The programs, or what to install. */
-function findPrograms({ searchPath }: SandboxHost): BubblewrapPrograms | string {
+function findPrograms({ searchPath, nodePath }: SandboxHost): BubblewrapPrograms | string {
   const find = (program: string) =>
     [...searchPath.split(delimiter).filter(Boolean), "/usr/bin", "/bin"]
       .map((folder) => join(folder, program))
@@ -115,5 +115,7 @@ function findPrograms({ searchPath }: SandboxHost): BubblewrapPrograms | string 
   const bwrap = find("bwrap");
   if (bwrap === undefined) return "`bwrap` is not installed; install the package bubblewrap, version 0.8 or newer";
   const prlimit = find("prlimit");
-  return prlimit === undefined ? "`prlimit` is not installed; install the package util-linux" : { bwrap, prlimit };
+  return prlimit === undefined
+    ? "`prlimit` is not installed; install the package util-linux"
+    : { bwrap, prlimit, node: nodePath };
 }

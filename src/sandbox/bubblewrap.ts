@@ -8,6 +8,8 @@ import { listInheritedFds } from "./inherited-fds.ts";
 export interface BubblewrapPrograms {
   readonly bwrap: string;
   readonly prlimit: string;
+  /** The program that runs JavaScript. */
+  readonly node: string;
 }
 
 /** The user of a program that would otherwise run as root. */
@@ -59,6 +61,12 @@ export async function buildBubblewrapCommand(
     ...(await Promise.all(settings.read.map(async (path) => ({ path: await resolveGrant(path), canWrite: false })))),
     ...(await Promise.all(settings.write.map(async (path) => ({ path: await resolveGrant(path), canWrite: true })))),
   ];
+  for (const program of [programs.bwrap, programs.prlimit, programs.node]) {
+    const real = await realpath(program).catch(() => program);
+    // A program could replace it, and the next one would not be isolated.
+    const around = grants.find(({ path, canWrite }) => canWrite && (isInside(real, path) || isInside(program, path)));
+    if (around !== undefined) throw createWriteError(around.path, `it holds ${program}`);
+  }
   const hidden = await findHiddenPaths(protect, grants);
   const folder = await realpath(cwd).catch(() => resolve(cwd));
   const isGranted = [...grants.map(({ path }) => path), ...SYSTEM].some((grant) => isInside(folder, grant));
@@ -108,7 +116,7 @@ function listLimits({ memoryMb, processes, cpuSeconds, fileMb }: SandboxRequest[
 
 async function resolveGrant(path: string): Promise<string> {
   const real = await realpath(path).catch(() => {
-    const hint = "Create it, or correct the configuration.";
+    const hint = "A person must create it, or correct the configuration.";
     throw new QmError("invalid_config", `the sandbox cannot grant ${path}: it does not exist`, { hint });
   });
   const around = NEVER_GRANTED.find((each) => isInside(each, real));
@@ -116,7 +124,7 @@ async function resolveGrant(path: string): Promise<string> {
   const reason = around ?? system;
   if (reason === undefined) return real;
   throw new QmError("invalid_config", `the sandbox cannot grant ${path}: it would open ${reason}`, {
-    hint: "Grant a folder further down.",
+    hint: "A person must grant a folder further down in the configuration.",
   });
 }
 
@@ -142,6 +150,8 @@ async function findHiddenPaths(protect: readonly string[], grants: readonly Gran
   for (const path of [...protect, ...(await listRepositories(grants))]) {
     const real = await realpath(path).catch(() => undefined);
     if (real !== undefined) {
+      const inside = grants.find((grant) => grant.canWrite && isInside(grant.path, real));
+      if (inside !== undefined) throw createWriteError(inside.path, `${real} is protected`);
       if (grants.some((grant) => isInside(real, grant.path))) found.set(real, (await stat(real)).isDirectory());
       continue;
     }
@@ -153,13 +163,7 @@ async function findHiddenPaths(protect: readonly string[], grants: readonly Gran
   const outer = [...found.keys()].filter((path, _, all) => !all.some((each) => each !== path && isInside(path, each)));
   for (const [path, grant] of missing) {
     if (outer.some((each) => found.get(each) === true && isInside(path, each))) continue;
-    throw new QmError(
-      "invalid_config",
-      `the sandbox cannot grant ${grant} for writing: a program could create ${path}`,
-      {
-        hint: "Create it, or grant a folder further down.",
-      },
-    );
+    throw createWriteError(grant, `a program could create ${path}`);
   }
   return outer.map((path) => ({ path, isFolder: found.get(path) === true }));
 }
@@ -173,6 +177,11 @@ async function listRepositories(grants: readonly Grant[]): Promise<readonly stri
   const kinds = await Promise.all(paths.map((path) => lstat(path).catch(() => undefined)));
   return paths.filter((_, at) => kinds[at]?.isDirectory() === true || kinds[at]?.isFile() === true);
 }
+
+const createWriteError = (grant: string, why: string): QmError =>
+  new QmError("invalid_config", `the sandbox cannot grant ${grant} for writing: ${why}`, {
+    hint: "A person must grant another folder in the configuration.",
+  });
 
 /** The path with the links of its existing part followed. */
 async function resolveNearest(path: string): Promise<string> {

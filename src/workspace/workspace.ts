@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { findCoreSkills } from "../app/core-skills.ts";
 import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
-import { readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
+import { findPackageFolder, readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
 import { CONFIG_FILE, loadConfig, watchConfig } from "../config/config-file.ts";
 import { findLooserSettings } from "../config/looser-settings.ts";
 import type { LoadedConfig } from "../config/parse.ts";
@@ -107,7 +107,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   const sandbox = createWorkspaceSandbox({
     storePath,
     searchPath: env.PATH ?? "",
-    protect: () => listProtectedPaths(loaded),
+    // A program that changes our own code would not be isolated next time.
+    protect: () => [...listProtectedPaths(loaded), findPackageFolder()],
     mayWrite: purpose === "calls",
   });
   if (purpose !== "ledger" && needsExecGate(loaded.config)) await sandbox.findKnownProblem();
