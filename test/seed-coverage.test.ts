@@ -35,7 +35,7 @@ const listTests = ({ tests = {} }: Statement) =>
   Object.entries(tests).flatMap(([file, titles]) => [titles].flat().map((title) => ({ file, title })));
 
 /** The categories of the united systems that are not built yet. Only statements about them may be open. */
-const missingCategories = ["exec"];
+const missingCategories: readonly string[] = [];
 
 test("a missing category does not exist yet", () => {
   const providers = join(root, "src/providers");

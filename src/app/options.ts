@@ -28,6 +28,7 @@ import type { Model } from "../core/model.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Duration, Runtime } from "../core/runtime.ts";
+import type { SandboxChoice } from "../core/sandbox.ts";
 import { type SurfaceChoice, searchTypes, surfaceKinds } from "../core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Destinations } from "../distribution/destination-config.ts";
@@ -50,6 +51,8 @@ export interface QuartermasterOptions {
     readonly roots: readonly SkillRoot[];
     /** Which skills are trusted. Absent: the store has it. */
     readonly pins?: SkillPinStore;
+    /** For skills of the type `code`. Absent: they run in a restricted process with the rights of this one. */
+    readonly sandbox?: SandboxChoice;
   };
   /** Language models by name: our own `Model`, or one of the AI SDK as it is. Skills use `default`. */
   readonly models?: Readonly<Record<string, Model | AiSdkModel>>;
@@ -211,6 +214,7 @@ const quartermasterSchema = z.strictObject({
           world: worldName.optional(),
         }),
       ),
+      sandbox: z.looseObject({ sandbox: anyObject, settings: anyObject }).optional(),
       pins: z
         .looseObject({
           all: callback,

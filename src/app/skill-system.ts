@@ -41,7 +41,14 @@ export function createSkillSystem(parts: {
     if (roots.length === 0) return [];
     const { skillProvider } = await import("../providers/skill/skill-provider.ts");
     const services = { trust: await openTrust(), model: options.models.get("default"), methods };
-    return [skillProvider({ roots, ...services, programHost: systemProcess, onProblem })];
+    return [
+      skillProvider({
+        roots,
+        ...services,
+        programHost: { ...systemProcess, sandbox: options.skills?.sandbox },
+        onProblem,
+      }),
+    ];
   }
 
   return { openTrust, openProviders };

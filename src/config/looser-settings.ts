@@ -1,4 +1,5 @@
 import { canonicalJson, getOwn } from "../core/json.ts";
+import type { SandboxConfig } from "./sandbox-schema.ts";
 import type { Config } from "./schema.ts";
 
 /** Lists what the new configuration newly allows, and every changed condition: they cannot be compared in general. */
@@ -13,6 +14,7 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
     ...compareApprovals(before.approvals, after.approvals),
     ...compareFiles(before.providers.file, after.providers.file),
     ...compareWeb(before.providers.web, after.providers.web),
+    ...compareExec(before.providers.exec, after.providers.exec),
     ...Object.entries(after.servers).flatMap(([name, server]) => {
       const old = getOwn(before.servers, name);
       return old === undefined ? [] : compareServer(`servers.${name}`, old, server);
@@ -175,6 +177,48 @@ function compareWeb(before: Web, after: Web): readonly string[] {
   ];
 }
 
+type Exec = Config["providers"]["exec"];
+
+function compareExec(before: Exec, after: Exec): readonly string[] {
+  if (!after.enabled) return [];
+  if (!before.enabled) return ["providers.exec.enabled adds the category exec"];
+  const key = "providers.exec";
+  return [
+    ...when(!before.unisolated && after.unisolated, `${key}.unisolated runs programs without a sandbox`),
+    ...when(before.folder !== after.folder, `${key}.folder is another folder`),
+    ...compareSandbox(`${key}.sandbox`, before.sandbox, after.sandbox),
+    ...when(
+      before.maxTimeoutMs < after.maxTimeoutMs,
+      `${key}.max_timeout_ms rose from ${before.maxTimeoutMs} to ${after.maxTimeoutMs}`,
+    ),
+    ...listAdded(`${key}.env`, Object.keys(before.env), Object.keys(after.env)),
+    ...Object.entries(after.env)
+      .filter(([name, value]) => (getOwn(before.env, name) ?? value) !== value)
+      .map(([name]) => `${key}.env.${name} has another value`),
+    ...listAdded(`${key}.allow_env`, before.allowEnv, after.allowEnv),
+  ];
+}
+
+/** `undefined`: there is no sandbox. */
+function compareSandbox(key: string, before: SandboxConfig | undefined, after: SandboxConfig | undefined) {
+  if (before === undefined) return [];
+  if (after === undefined) return [`${key} is gone, so nothing is isolated`];
+  const limits = [
+    ["memory_mb", before.memoryMb, after.memoryMb],
+    ["processes", before.processes, after.processes],
+    ["cpu_seconds", before.cpuSeconds ?? Number.POSITIVE_INFINITY, after.cpuSeconds ?? Number.POSITIVE_INFINITY],
+    ["file_mb", before.fileMb, after.fileMb],
+  ] as const;
+  return [
+    ...when(!before.network && after.network, `${key}.network lets programs use the network`),
+    ...listAdded(`${key}.read`, before.read, after.read),
+    ...listAdded(`${key}.write`, before.write, after.write),
+    ...limits.flatMap(([name, old, next]) =>
+      when(next > old, `${key}.${name} rose from ${old} to ${Number.isFinite(next) ? next : "no limit"}`),
+    ),
+  ];
+}
+
 type Server = Config["servers"][string];
 
 function compareServer(key: string, before: Server, after: Server): readonly string[] {
@@ -185,6 +229,7 @@ function compareServer(key: string, before: Server, after: Server): readonly str
       !before.trustAnnotations && after.trustAnnotations,
       `${key}.trust_annotations trusts the server about its tools' effects`,
     ),
+    ...compareSandbox(`${key}.sandbox`, before.sandbox, after.sandbox),
     ...Object.entries(before.tools).flatMap(([tool, old]) =>
       compareTool(`${key}.tools.${tool}`, old, getOwn(after.tools, tool)),
     ),

@@ -4,6 +4,7 @@ import { normalForms } from "../core/normalize-arguments.ts";
 import { surfaceKinds } from "../core/surface-choice.ts";
 import { parseFileValue, referenceTexts } from "./file-keys.ts";
 import { listVariables } from "./references.ts";
+import { optionalSandboxSchema } from "./sandbox-schema.ts";
 import {
   DAY_MS,
   duration,
@@ -93,6 +94,9 @@ export const serverSchema = z
       .default({})
       .describe(`Its environment variables, besides a few harmless ones of ours. Values may hold ${REFERENCE_FORMS}.`),
     cwd: referenceText("a path").optional().describe("Its working directory, relative to the folder of the file."),
+    sandbox: optionalSandboxSchema.describe(
+      "Runs the server in a sandbox with this reach. If it cannot be isolated, it does not start. Absent: it runs with your rights.",
+    ),
     url: referenceText("a URL")
       .refine(isHttpUrl, "expected an http or https URL, as in https://example.com/mcp")
       .optional()
@@ -125,9 +129,9 @@ export const serverSchema = z
     error: "has both `command`, for a local server, and `url`, for a remote one",
   })
   .superRefine((server, context) => {
-    const key = server.url === undefined ? "oauth" : "cwd";
+    const keys = server.url === undefined ? (["oauth"] as const) : (["cwd", "sandbox"] as const);
     const message = `has no effect ${server.url === undefined ? "without" : "with"} \`url\``;
-    if (server[key] !== undefined) context.addIssue({ code: "custom", path: [key], message });
+    for (const key of keys) if (server[key] !== undefined) context.addIssue({ code: "custom", path: [key], message });
   });
 
 export const serversSchema = z

@@ -1,5 +1,7 @@
 import { z } from "zod";
-import { flag, integer, list, REFERENCE_FORMS, referenceText, secretReference, text } from "./schema-values.ts";
+import { referenceTexts } from "./file-keys.ts";
+import { sandboxSchema } from "./sandbox-schema.ts";
+import { DAY_MS, flag, integer, list, REFERENCE_FORMS, referenceText, secretReference, text } from "./schema-values.ts";
 
 const file = z
   .strictObject({
@@ -71,7 +73,46 @@ const rag = z
   .prefault({})
   .describe("Recalling passages of indexed documents.");
 
+/** They could change the program that sets the limits, before it does. */
+const isLoaderVariable = (name: string) => /^(?:LD_|GLIBC_|GCONV_|LOCPATH$|NLSPATH$|MALLOC_)/.test(name);
+const variableName = () =>
+  z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable")
+    .refine((name) => !isLoaderVariable(name), "programs in a sandbox cannot get this variable");
+
+const exec = z
+  .strictObject({
+    enabled: flag(false, "Whether the category `exec` exists. It appears only where a sandbox passes its self-test."),
+    folder: referenceText("a path")
+      .default("work")
+      .describe(
+        `The folder that programs start in and can change. It is created if it is missing. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
+      ),
+    sandbox: sandboxSchema,
+    unisolated: flag(
+      false,
+      "Run programs without a sandbox, with all rights of Quartermaster. The action says so, and a person must approve each call.",
+    ),
+    timeoutMs: integer(1, DAY_MS)
+      .default(60_000)
+      .describe("How long a program may run, unless the call says. Never more than `max_timeout_ms`."),
+    maxTimeoutMs: integer(1, DAY_MS)
+      .default(600_000)
+      .describe("The longest time that a call may ask for. A longer one is refused."),
+    outputBytes: integer(1_024, 67_108_864)
+      .default(1_048_576)
+      .describe("How many bytes of its output and of its error output are returned. The rest is dropped."),
+    env: z
+      .record(variableName(), z.string().register(referenceTexts, { isChecked: false, mayBeSecret: true }))
+      .default({})
+      .describe(`Environment variables of every program. Values may hold ${REFERENCE_FORMS}. Programs can print them.`),
+    allowEnv: list(variableName(), "Environment variables that a call may set. No others are accepted."),
+  })
+  .prefault({})
+  .describe("Running programs in a sandbox.");
+
 export const providersSchema = z
-  .strictObject({ file, source, memory, rag, web })
+  .strictObject({ file, source, memory, rag, web, exec })
   .prefault({})
   .describe("The built-in categories of actions.");

@@ -11,6 +11,7 @@ import { modelsSchema } from "./models-schema.ts";
 import { a2aSchema, peersSchema } from "./peers-schema.ts";
 import { actorsSchema, type budgetOptions, policySchema, worldsSchema } from "./policy-schema.ts";
 import { providersSchema } from "./providers-schema.ts";
+import { optionalSandboxSchema } from "./sandbox-schema.ts";
 import {
   DAY_MS,
   duration,
@@ -47,6 +48,9 @@ export const configSchema = z
           .describe(
             "Folders that are searched for skills if they exist, after all others. They may come with a repository, so a person must approve the first use of each skill. `[]`: none.",
           ),
+        sandbox: optionalSandboxSchema.describe(
+          "Runs the programs of skills of the type `code` in a sandbox with this reach. If they cannot be isolated, they do not run. Absent: they run in a restricted process with your rights.",
+        ),
       })
       .prefault({})
       .describe("Folders with skills, which are actions: `skill__<name>`."),

@@ -28,6 +28,8 @@ export interface SandboxRequest {
   readonly env: Readonly<Record<string, string>>;
   /** The file descriptor from which the sandbox reads `SandboxedCommand.input`. */
   readonly inputFd: number;
+  /** The sandbox writes `exit-code` or `started` to it only if the program was started, at the latest when that ends. */
+  readonly statusFd?: number;
 }
 
 /** A command to spawn in place of the one that was requested. */
@@ -36,10 +38,26 @@ export interface SandboxedCommand {
   readonly args: readonly string[];
   /** To be written to `inputFd`, which is then closed. It holds the variables, which the list of processes must not show. */
   readonly input: string;
+  /** The program ends when `inputFd` is closed, so it stays open. */
+  readonly holdsInput?: boolean;
   /** The environment of the sandbox itself. The program gets the requested one. */
   readonly env: Readonly<Record<string, string>>;
   /** The user to start it as, if this process is root. */
   readonly user?: SandboxUser;
+  /** Open descriptors that this process would pass on, and one of `/dev/null` to pass instead. See `buildStdio`. */
+  readonly inherited: { readonly fds: readonly number[]; readonly nullFd: number };
+}
+
+/**
+ * The streams for `spawn`. A descriptor that this process was started with, for example by a shell or a supervisor, would
+ * reach the program. `/dev/null` takes its place.
+ */
+export function buildStdio(
+  { inherited: { fds, nullFd } }: SandboxedCommand,
+  streams: readonly ("pipe" | "ignore")[],
+): ("pipe" | "ignore" | number)[] {
+  const length = Math.max(streams.length, ...fds.map((fd) => fd + 1));
+  return Array.from({ length }, (_, fd) => streams[fd] ?? (fds.includes(fd) ? nullFd : "ignore"));
 }
 
 export interface SandboxUser {
@@ -48,10 +66,27 @@ export interface SandboxUser {
 }
 
 export interface Sandbox {
-  /** Why no program can be isolated on this machine. Undefined: a self-test has passed. */
+  /** Tests for real, once. Answers why no program can be isolated on this machine, or undefined. */
   findProblem(): Promise<string | undefined>;
+  /** Like `findProblem`, but a test that another process has passed on this machine counts. For showing actions only. */
+  findKnownProblem(): Promise<string | undefined>;
+  /** The newest answer of both. Until there is one, it says so. */
+  getProblem(): string | undefined;
   /** Throws if programs cannot be isolated, so that none runs without a sandbox. */
   prepare(request: SandboxRequest): Promise<SandboxedCommand>;
   /** The user of a program that may change this folder. Undefined: our own. */
   chooseUser(folder: string | undefined): Promise<SandboxUser | undefined>;
+}
+
+/** The sandbox that some programs run in. */
+export interface SandboxChoice {
+  readonly sandbox: Sandbox;
+  readonly settings: SandboxSettings;
+}
+
+/** Describes the reach of a program to the person who approves it. */
+export function describeSandbox({ network, read, write }: SandboxGrants): string {
+  const list = (paths: readonly string[]) => (paths.length === 0 ? "nothing" : paths.join(", "));
+  const online = network ? "with network access" : "without network access";
+  return `in a sandbox ${online}; besides the system's programs it can read ${list(read)} and change ${list(write)}`;
 }

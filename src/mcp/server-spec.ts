@@ -3,6 +3,7 @@ import type { Effect } from "../core/action.ts";
 import { quoteShellWord } from "../core/display-text.ts";
 import { canonicalJson } from "../core/json.ts";
 import type { NormalForm } from "../core/normalize-arguments.ts";
+import type { SandboxSettings } from "../core/sandbox.ts";
 
 /** A program that runs here and speaks over its standard streams. Every text may hold references. */
 export interface StdioLaunch {
@@ -12,6 +13,8 @@ export interface StdioLaunch {
   readonly env: Readonly<Record<string, string>>;
   /** An absolute path. Absent: the folder of the configuration. */
   readonly cwd?: string;
+  /** Absent: it runs with our rights. */
+  readonly sandbox?: SandboxSettings;
 }
 
 export interface OAuthSettings {

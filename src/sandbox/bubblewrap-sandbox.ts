@@ -1,7 +1,10 @@
+import { hash } from "node:crypto";
 import { accessSync, constants } from "node:fs";
 import { stat } from "node:fs/promises";
+import { release } from "node:os";
 import { delimiter, join } from "node:path";
 import { QmError } from "../core/errors.ts";
+import { canonicalJson } from "../core/json.ts";
 import type { Sandbox, SandboxUser } from "../core/sandbox.ts";
 import { type BubblewrapPrograms, buildBubblewrapCommand, NOBODY } from "./bubblewrap.ts";
 import { runSelfTest } from "./self-test.ts";
@@ -16,21 +19,54 @@ export interface SandboxHost {
   readonly uid: number | undefined;
 }
 
+/** Remembers a passed self-test for other processes. */
+export interface PassedTests {
+  /** The key of the last passed test, if there is one. */
+  read(): Promise<string | undefined>;
+  write(key: string | undefined): Promise<void>;
+}
+
 interface SandboxParts {
   readonly host: SandboxHost;
+  /** Our version: another one may build other commands. */
+  readonly version: string;
+  readonly passed: PassedTests;
   /** Files and folders that no program can reach, whatever is granted. Read for each program. */
   protect(): readonly string[];
 }
 
-/** A sandbox of Linux namespaces. It is tested once, when it is first needed, and used only if the test passes. */
-export function createBubblewrapSandbox({ host, protect }: SandboxParts): Sandbox {
+const UNTESTED = "the sandbox has not been tested yet";
+
+/** A sandbox of Linux namespaces. It is tested once, when a program first needs it, and used only if the test passes. */
+export function createBubblewrapSandbox({ host, version, passed, protect }: SandboxParts): Sandbox {
   let tested: Promise<string | undefined> | undefined;
-  const programs = () => findPrograms(host);
+  let looked: Promise<string | undefined> | undefined;
+  let newest: string | undefined = UNTESTED;
 
   async function test(): Promise<string | undefined> {
-    if (host.platform !== "linux") return "sandboxes need Linux";
-    const found = programs();
-    return typeof found === "string" ? found : runSelfTest(host, found);
+    const found = host.platform === "linux" ? findPrograms(host) : "sandboxes need Linux";
+    const problem = typeof found === "string" ? found : await runSelfTest(host, found);
+    newest = problem;
+    // A failure may end without a trace, for example when a setting of the kernel changes. So only success is stored.
+    const key = problem === undefined && typeof found !== "string" ? await identify(found) : undefined;
+    await passed.write(key).catch(() => undefined);
+    return problem;
+  }
+
+  async function look(): Promise<string | undefined> {
+    const found = findPrograms(host);
+    const isKnown = typeof found !== "string" && (await passed.read()) === (await identify(found));
+    if (!isKnown) return findProblem();
+    if (tested === undefined) newest = undefined;
+    return newest;
+  }
+
+  /** Everything that could change the result of the test, apart from settings of the kernel. */
+  async function identify(programs: BubblewrapPrograms): Promise<string> {
+    const files = [programs.bwrap, programs.prlimit, host.nodePath];
+    const stats = await Promise.all(files.map((file) => stat(file)));
+    const sizes = stats.map(({ mtimeMs, size, ino }) => [mtimeMs, size, ino]);
+    return hash("sha256", canonicalJson([version, release(), host.uid ?? null, files, sizes]), "hex");
   }
 
   async function chooseUser(folder: string | undefined): Promise<SandboxUser | undefined> {
@@ -42,10 +78,15 @@ export function createBubblewrapSandbox({ host, protect }: SandboxParts): Sandbo
   const findProblem = () => (tested ??= test());
   return {
     findProblem,
+    findKnownProblem() {
+      looked ??= look();
+      return tested ?? looked;
+    },
+    getProblem: () => newest,
     chooseUser,
     async prepare(request) {
       const problem = await findProblem();
-      const found = programs();
+      const found = findPrograms(host);
       if (problem !== undefined || typeof found === "string") throw noSandboxError(problem ?? String(found));
       const user = await chooseUser(request.settings.write[0]);
       return buildBubblewrapCommand(request, found, protect(), user);
@@ -59,7 +100,7 @@ const noSandboxError = (problem: string): QmError =>
   });
 
 /** The programs, or what to install. */
-function findPrograms({ searchPath }: SandboxHost): BubblewrapPrograms | string {
+function findPrograms({ searchPath, nodePath }: SandboxHost): BubblewrapPrograms | string {
   const find = (program: string) =>
     [...searchPath.split(delimiter).filter(Boolean), "/usr/bin", "/bin"]
       .map((folder) => join(folder, program))
@@ -74,5 +115,7 @@ function findPrograms({ searchPath }: SandboxHost): BubblewrapPrograms | string 
   const bwrap = find("bwrap");
   if (bwrap === undefined) return "`bwrap` is not installed; install the package bubblewrap, version 0.8 or newer";
   const prlimit = find("prlimit");
-  return prlimit === undefined ? "`prlimit` is not installed; install the package util-linux" : { bwrap, prlimit };
+  return prlimit === undefined
+    ? "`prlimit` is not installed; install the package util-linux"
+    : { bwrap, prlimit, node: nodePath };
 }

@@ -1,12 +1,15 @@
-import { realpath, stat } from "node:fs/promises";
-import { dirname, isAbsolute, relative, resolve, sep } from "node:path";
+import { lstat, realpath, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { QmError } from "../core/errors.ts";
 import type { SandboxedCommand, SandboxRequest, SandboxUser } from "../core/sandbox.ts";
+import { listInheritedFds } from "./inherited-fds.ts";
 
 /** The programs that isolate others, as absolute paths. */
 export interface BubblewrapPrograms {
   readonly bwrap: string;
   readonly prlimit: string;
+  /** The program that runs JavaScript. */
+  readonly node: string;
 }
 
 /** The user of a program that would otherwise run as root. */
@@ -49,16 +52,24 @@ const ISOLATION = [
  * `invalid_config` for a grant that would undo the sandbox.
  */
 export async function buildBubblewrapCommand(
-  { settings, command, cwd, env, inputFd }: SandboxRequest,
+  { settings, command, cwd, env, inputFd, statusFd }: SandboxRequest,
   programs: BubblewrapPrograms,
   protect: readonly string[],
   user: SandboxUser | undefined,
 ): Promise<SandboxedCommand> {
-  const read = await Promise.all(settings.read.map(resolveGrant));
-  const write = await Promise.all(settings.write.map(resolveGrant));
-  const hidden = await listHiddenMounts(protect, [...read, ...write]);
+  const grants: readonly Grant[] = [
+    ...(await Promise.all(settings.read.map(async (path) => ({ path: await resolveGrant(path), canWrite: false })))),
+    ...(await Promise.all(settings.write.map(async (path) => ({ path: await resolveGrant(path), canWrite: true })))),
+  ];
+  for (const program of [programs.bwrap, programs.prlimit, programs.node]) {
+    const real = await realpath(program).catch(() => program);
+    // A program could replace it, and the next one would not be isolated.
+    const around = grants.find(({ path, canWrite }) => canWrite && (isInside(real, path) || isInside(program, path)));
+    if (around !== undefined) throw createWriteError(around.path, `it holds ${program}`);
+  }
+  const hidden = await findHiddenPaths(protect, grants);
   const folder = await realpath(cwd).catch(() => resolve(cwd));
-  const isGranted = [...read, ...write, ...SYSTEM].some((grant) => isInside(folder, grant));
+  const isGranted = [...grants.map(({ path }) => path), ...SYSTEM].some((grant) => isInside(folder, grant));
   const fileBytes = settings.fileMb * 1024 * 1024;
   const mounts = [
     ...SYSTEM.flatMap((path) => ["--ro-bind-try", path, path]),
@@ -69,22 +80,24 @@ export async function buildBubblewrapCommand(
     ]),
     ...["--proc", "/proc", "--dev", "/dev", "--size", String(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"],
     ...["--remount-ro", "/dev", "--size", String(fileBytes), "--tmpfs", "/tmp"],
-    // Outer folders first: a later mount covers what an earlier one shows below it.
-    ...[...read.map((path) => ["--ro-bind", path]), ...write.map((path) => ["--bind", path])]
-      .sort(([, a = ""], [, b = ""]) => a.length - b.length)
-      .flatMap(([option = "", path = ""]) => [option, path, path]),
-    ...hidden,
+    ...listGrantMounts(grants, hidden),
+    ...listHidingMounts(hidden),
     ...["--remount-ro", "/", "--chdir", isGranted ? folder : "/tmp"],
   ];
   const variables = { PATH: SEARCH_PATH, HOME: "/tmp", TMPDIR: "/tmp", LANG: "C.UTF-8", ...env };
   const setting = Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
-  const options = [...ISOLATION, ...(settings.network ? [] : ["--unshare-net"]), ...mounts, ...setting];
+  const status = statusFd === undefined ? [] : ["--json-status-fd", String(statusFd)];
+  const options = [...ISOLATION, ...status, ...(settings.network ? [] : ["--unshare-net"]), ...mounts, ...setting];
+  // The options are separated by it, so a variable that holds one could add options.
+  if ([...options, ...command].some((text) => text.includes("\0")))
+    throw new QmError("invalid_arguments", "a program, its folder and its variables cannot hold NUL characters");
   return {
     file: programs.bwrap,
     args: ["--args", String(inputFd), "--", programs.prlimit, ...listLimits(settings), "--", ...command],
     input: options.join("\0"),
     // Variables of the program, such as LD_PRELOAD, must not change the sandbox.
     env: {},
+    inherited: await listInheritedFds(),
     ...(user === undefined ? {} : { user }),
   };
 }
@@ -103,7 +116,7 @@ function listLimits({ memoryMb, processes, cpuSeconds, fileMb }: SandboxRequest[
 
 async function resolveGrant(path: string): Promise<string> {
   const real = await realpath(path).catch(() => {
-    const hint = "Create it, or correct the configuration.";
+    const hint = "A person must create it, or correct the configuration.";
     throw new QmError("invalid_config", `the sandbox cannot grant ${path}: it does not exist`, { hint });
   });
   const around = NEVER_GRANTED.find((each) => isInside(each, real));
@@ -111,39 +124,100 @@ async function resolveGrant(path: string): Promise<string> {
   const reason = around ?? system;
   if (reason === undefined) return real;
   throw new QmError("invalid_config", `the sandbox cannot grant ${path}: it would open ${reason}`, {
-    hint: "Grant a folder further down.",
+    hint: "A person must grant a folder further down in the configuration.",
   });
 }
 
-/**
- * Mounts that hide the protected files and folders below the grants. The folders between are mount points too: otherwise a
- * program could rename one, and the next program would find the protected file under another path.
- */
-async function listHiddenMounts(protect: readonly string[], grants: readonly string[]): Promise<readonly string[]> {
-  const between = new Set<string>();
-  const hidden = new Map<string, boolean>();
-  for (const path of protect) {
-    const real = await realpath(path).catch(() => undefined);
-    if (real === undefined) continue;
-    const around = grants.filter((grant) => isInside(real, grant));
-    if (around.length === 0) continue;
-    hidden.set(real, (await stat(real)).isDirectory());
-    for (const grant of around)
-      for (let folder = dirname(real); folder !== grant && isInside(folder, grant); folder = dirname(folder))
-        between.add(folder);
-  }
-  const isHidden = (path: string) => [...hidden.keys()].some((each) => each !== path && isInside(path, each));
-  // A mount on itself, with the rights of the grant around it.
-  const fixed = [...between].filter((path) => !isHidden(path)).sort((a, b) => a.length - b.length);
-  return [
-    ...fixed.flatMap((path) => ["--bind", path, path]),
-    ...[...hidden]
-      .filter(([path]) => !isHidden(path))
-      .flatMap(([path, isFolder]) =>
-        isFolder ? ["--size", "4096", "--tmpfs", path, "--remount-ro", path] : ["--ro-bind", "/dev/null", path],
-      ),
-  ];
+/** Below which others may be granted or hidden. */
+interface Grant {
+  readonly path: string;
+  readonly canWrite: boolean;
 }
+
+/** A protected path inside a grant. */
+interface HiddenPath {
+  readonly path: string;
+  readonly isFolder: boolean;
+}
+
+/**
+ * The protected paths inside the grants. Throws if a program could create a missing one: nothing can be mounted there.
+ * Only a lock file may be missing, because an extra one does no harm.
+ */
+async function findHiddenPaths(protect: readonly string[], grants: readonly Grant[]): Promise<readonly HiddenPath[]> {
+  const found = new Map<string, boolean>();
+  const missing = new Map<string, string>();
+  for (const path of [...protect, ...(await listRepositories(grants))]) {
+    const real = await realpath(path).catch(() => undefined);
+    if (real !== undefined) {
+      const inside = grants.find((grant) => grant.canWrite && isInside(grant.path, real));
+      if (inside !== undefined) throw createWriteError(inside.path, `${real} is protected`);
+      if (grants.some((grant) => isInside(real, grant.path))) found.set(real, (await stat(real)).isDirectory());
+      continue;
+    }
+    if (path.endsWith(".lock")) continue;
+    const nearest = await resolveNearest(path);
+    const grant = findInnermost(grants, nearest);
+    if (grant?.canWrite === true && isInside(nearest, grant.path)) missing.set(path, grant.path);
+  }
+  const outer = [...found.keys()].filter((path, _, all) => !all.some((each) => each !== path && isInside(path, each)));
+  for (const [path, grant] of missing) {
+    if (outer.some((each) => found.get(each) === true && isInside(path, each))) continue;
+    throw createWriteError(grant, `a program could create ${path}`);
+  }
+  return outer.map((path) => ({ path, isFolder: found.get(path) === true }));
+}
+
+/**
+ * The hooks and settings in it run programs outside the sandbox when a person uses git. A link is left alone: a program
+ * may have made it.
+ */
+async function listRepositories(grants: readonly Grant[]): Promise<readonly string[]> {
+  const paths = grants.filter(({ canWrite }) => canWrite).map(({ path }) => join(path, ".git"));
+  const kinds = await Promise.all(paths.map((path) => lstat(path).catch(() => undefined)));
+  return paths.filter((_, at) => kinds[at]?.isDirectory() === true || kinds[at]?.isFile() === true);
+}
+
+const createWriteError = (grant: string, why: string): QmError =>
+  new QmError("invalid_config", `the sandbox cannot grant ${grant} for writing: ${why}`, {
+    hint: "A person must grant another folder in the configuration.",
+  });
+
+/** The path with the links of its existing part followed. */
+async function resolveNearest(path: string): Promise<string> {
+  const above = dirname(path);
+  if (above === path) return path;
+  const real = await realpath(path).catch(() => undefined);
+  return real ?? join(await resolveNearest(above), basename(path));
+}
+
+/** The grant that decides about a path: the last of the longest. */
+const findInnermost = (grants: readonly Grant[], path: string): Grant | undefined =>
+  grants
+    .filter((grant) => isInside(path, grant.path))
+    .reduce<Grant | undefined>((best, each) => (each.path.length >= (best?.path.length ?? 0) ? each : best), undefined);
+
+/**
+ * Outer folders first: a later mount covers what an earlier one shows below it. The folders between a grant and a path
+ * inside it that is granted or hidden are mount points too. Otherwise a program could rename one, and the next program
+ * would find another file under the path.
+ */
+function listGrantMounts(grants: readonly Grant[], hidden: readonly HiddenPath[]): readonly string[] {
+  const between = new Map<string, Grant>();
+  for (const { path } of [...grants, ...hidden])
+    for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
+      const around = findInnermost(grants, folder);
+      if (around !== undefined && around.path !== folder) between.set(folder, { ...around, path: folder });
+    }
+  return [...between.values(), ...grants]
+    .toSorted((a, b) => a.path.length - b.path.length)
+    .flatMap(({ path, canWrite }) => [canWrite ? "--bind" : "--ro-bind", path, path]);
+}
+
+const listHidingMounts = (hidden: readonly HiddenPath[]): readonly string[] =>
+  hidden.flatMap(({ path, isFolder }) =>
+    isFolder ? ["--size", "4096", "--tmpfs", path, "--remount-ro", path] : ["--ro-bind", "/dev/null", path],
+  );
 
 export function isInside(path: string, folder: string): boolean {
   const way = relative(folder, path);

@@ -8,7 +8,8 @@ const host = {
   pid: process.pid,
   uid: process.getuid?.(),
 };
-const problem = await createBubblewrapSandbox({ host, protect: () => [] }).findProblem();
+const parts = { version: "1", passed: { read: async () => undefined, write: async () => {} }, protect: () => [] };
+const problem = await createBubblewrapSandbox({ ...parts, host }).findProblem();
 const isMissing = problem?.includes("not installed") === true || process.platform !== "linux";
 if (isMissing) console.warn(`SKIPPED: the sandbox is not tested: ${problem}`);
 
@@ -18,7 +19,7 @@ describe.skipIf(isMissing)("the self-test of the sandbox", () => {
   });
 
   test("says which programs are missing and refuses to prepare a command", async () => {
-    const sandbox = createBubblewrapSandbox({ host: { ...host, platform: "darwin" }, protect: () => [] });
+    const sandbox = createBubblewrapSandbox({ ...parts, host: { ...host, platform: "darwin" } });
     expect(await sandbox.findProblem()).toBe("sandboxes need Linux");
     const settings = { network: false, read: [], write: [], memoryMb: 64, processes: 8, fileMb: 1 };
     const request = { settings, command: ["true"], cwd: "/", env: {}, inputFd: 3 };

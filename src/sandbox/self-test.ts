@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getErrorMessage } from "../core/errors.ts";
+import { buildStdio } from "../core/sandbox.ts";
 import { type BubblewrapPrograms, buildBubblewrapCommand, NOBODY } from "./bubblewrap.ts";
 import type { SandboxHost } from "./bubblewrap-sandbox.ts";
 
@@ -109,7 +110,7 @@ async function askInside(
   const child = spawn(command.file, command.args, {
     ...command.user,
     env: command.env,
-    stdio: ["ignore", "pipe", "pipe", "pipe"],
+    stdio: buildStdio(command, ["ignore", "pipe", "pipe", "pipe"]),
     cwd: "/",
     timeout: TIMEOUT_MS,
     killSignal: "SIGKILL",

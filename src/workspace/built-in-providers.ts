@@ -5,9 +5,11 @@ import { CONFIG_FILE } from "../config/config-file.ts";
 import type { LoadedConfig } from "../config/parse.ts";
 import { type Environment, resolveReference } from "../config/references.ts";
 import { canonicalJson } from "../core/json.ts";
+import type { Sandbox } from "../core/sandbox.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
 import { sourceProvider } from "../providers/source/source-provider.ts";
 import { createApiProvider } from "./apis.ts";
+import { createExecProvider } from "./sandbox.ts";
 import { getSecretsPath, resolveStorePath } from "./state-paths.ts";
 import { createWebProvider } from "./web.ts";
 
@@ -26,11 +28,12 @@ interface ProviderParts {
   /** Files that no action may reach. */
   readonly protect: readonly string[];
   readonly onProblem: (problem: string) => void;
+  readonly sandbox: Sandbox;
 }
 
 /** One line for each category. A provider whose settings have not changed is the same as in `before`. */
 export function createProviders(parts: ProviderParts, before: BuiltInProviders = new Map()): BuiltInProviders {
-  const { loaded, env, storePath, fill, protect, onProblem } = parts;
+  const { loaded, env, storePath, fill, protect, onProblem, sandbox } = parts;
   const { providers, apis } = loaded.config;
   const created = new Map<string, BuiltInProvider>();
   function add(category: string, settings: unknown, create: () => Provider | undefined): void {
@@ -45,6 +48,7 @@ export function createProviders(parts: ProviderParts, before: BuiltInProviders =
   const createSource = () => sourceProvider({ folder: findPackageFolder() });
   add("qm_source", providers.source, () => (providers.source.enabled ? createSource() : undefined));
   add("web", providers.web, () => createWebProvider(providers.web, fill));
+  add("exec", providers.exec, () => createExecProvider(loaded, fill, sandbox));
   const used = Object.entries(apis).filter(([, { enabled }]) => enabled);
   if (used.length > 0) add("api", used, () => createApiProvider(used, { storePath, fill, onProblem }));
   return created;

@@ -4,9 +4,11 @@ import { parseFileValue } from "../config/file-keys.ts";
 import { type ServerConfig, serverSchema } from "../config/mcp-schema.ts";
 import type { LoadedConfig } from "../config/parse.ts";
 import { type Environment, listVariables, resolveReference } from "../config/references.ts";
+import type { SandboxConfig } from "../config/sandbox-schema.ts";
 import type { Config } from "../config/schema.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
+import type { SandboxSettings } from "../core/sandbox.ts";
 import type { Launch, ServerSpec } from "../mcp/server-spec.ts";
 import { createConfiguredModel } from "../model/configured-model.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
@@ -32,10 +34,13 @@ export function parseServerSpec(name: string, entry: JsonObject, folder: string)
 }
 
 export function toServerSpec(name: string, server: ServerConfig, folder: string): ServerSpec {
-  const { enabled: _, command, args, env, cwd, url, headers, oauth, tools, ...rest } = server;
+  const { enabled: _, command, args, env, cwd, sandbox, url, headers, oauth, tools, ...rest } = server;
   const launch: Launch =
     url === undefined
-      ? { kind: "stdio", command: command ?? "", args, env, cwd: resolve(folder, cwd ?? ".") }
+      ? {
+          ...{ kind: "stdio", command: command ?? "", args, env, cwd: resolve(folder, cwd ?? ".") },
+          ...(sandbox === undefined ? {} : { sandbox: toServerSandbox(sandbox, folder) }),
+        }
       : omitUndefined({ kind: "http", url, headers, oauth });
   return {
     ...rest,
@@ -47,6 +52,12 @@ export function toServerSpec(name: string, server: ServerConfig, folder: string)
       ...(Object.keys(forms).length === 0 ? {} : { arguments: forms }),
     })),
   };
+}
+
+/** A path that begins with a reference is taken as it is once that is filled in. */
+function toServerSandbox({ read, write, ...rest }: SandboxConfig, folder: string): SandboxSettings {
+  const locate = (path: string) => (path.startsWith("${") ? path : resolve(folder, path));
+  return { ...rest, read: read.map(locate), write: write.map(locate) };
 }
 
 export function toPolicyOptions({ policy, actors, approvals, worlds, world, routerModel }: Config): PolicyOptions {

@@ -6,6 +6,7 @@ import { addConfiguredServers, removeConfiguredServer } from "../config/edit-ser
 import type { LoadedConfig } from "../config/parse.ts";
 import type { Environment } from "../config/references.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { Sandbox } from "../core/sandbox.ts";
 import type { Tracer } from "../core/tracing.ts";
 import type { ProcessStore } from "../mcp/hub/server-processes.ts";
 import { requireSafeUrl } from "../mcp/install/fetch-document.ts";
@@ -27,6 +28,7 @@ interface WorkspaceServersOptions {
   readonly secrets: SecretStore;
   readonly isReadOnly: boolean;
   readonly tracer: Tracer;
+  readonly sandbox: Sandbox;
   readonly note: (event: McpServersEvent) => void;
   readonly onProblem: (problem: string) => void;
 }
@@ -35,7 +37,7 @@ interface WorkspaceServersOptions {
 export async function openWorkspaceServers(
   options: WorkspaceServersOptions,
 ): Promise<{ readonly servers: McpServers; readonly skillPins: SkillPinStore; close(): Promise<void> }> {
-  const { loaded, cwd, env, runtime, storePath, secrets, isReadOnly, tracer, note, onProblem } = options;
+  const { loaded, cwd, env, runtime, storePath, secrets, isReadOnly, tracer, sandbox, note, onProblem } = options;
   const { install, startingAtOnce, registry: url } = loaded.config.mcp;
   requireSafeUrl(url, "mcp.registry");
   // A read-only workspace reads the manifests of earlier calls and creates no file.
@@ -47,7 +49,7 @@ export async function openWorkspaceServers(
   let installing: ReturnType<typeof loadInstall> | undefined;
   const loadInstall = async () => (await import("./install.ts")).createInstallServices(installOptions);
   const openInstall = () => (installing ??= loadInstall());
-  const services = { runtime, tracer, secrets, manifests, problems, note, onProblem };
+  const services = { runtime, tracer, sandbox, secrets, manifests, problems, note, onProblem };
   const opening = openMcpServers(toServerSpecs(loaded.config, loaded.folder), {
     ...services,
     install,

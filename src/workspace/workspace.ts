@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { findCoreSkills } from "../app/core-skills.ts";
 import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
-import { readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
+import { findPackageFolder, readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
 import { CONFIG_FILE, loadConfig, watchConfig } from "../config/config-file.ts";
 import { findLooserSettings } from "../config/looser-settings.ts";
 import type { LoadedConfig } from "../config/parse.ts";
@@ -13,10 +13,12 @@ import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { canonicalJson, getOwn, omitUndefined } from "../core/json.ts";
 import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
+import type { SandboxChoice } from "../core/sandbox.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
 import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
+import type { PolicyOptions } from "../policy/policy.ts";
 import type { SkillRoot } from "../providers/skill/skill-folders.ts";
 import { type BuiltInProviders, createProviders } from "./built-in-providers.ts";
 import {
@@ -27,6 +29,13 @@ import {
   toSearchSettings,
   toServerSpecs,
 } from "./config-mapping.ts";
+import {
+  createExecGate,
+  createWorkspaceSandbox,
+  findSandboxProblems,
+  needsExecGate,
+  toSandboxSettings,
+} from "./sandbox.ts";
 import {
   createReferenceFiller,
   createSecretLister,
@@ -79,6 +88,8 @@ export interface Workspace {
   /** The values that are shown nowhere. */
   readonly listSecrets: () => Iterable<KnownSecret>;
   readonly tracer: Tracer;
+  /** Tests the sandbox for real. Undefined: no program uses one. */
+  readonly findSandboxProblems: () => Promise<readonly string[] | undefined>;
   close(): Promise<void>;
 }
 
@@ -93,9 +104,17 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A broken file of secrets does no harm if the configuration refers to none.
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
   const fill = createReferenceFiller(env, storePath);
+  const sandbox = createWorkspaceSandbox({
+    storePath,
+    searchPath: env.PATH ?? "",
+    // A program that changes our own code would not be isolated next time.
+    protect: () => [...listProtectedPaths(loaded), findPackageFolder()],
+    mayWrite: purpose === "calls",
+  });
+  if (purpose !== "ledger" && needsExecGate(loaded.config)) await sandbox.findKnownProblem();
   let builtIn: BuiltInProviders = purpose === "ledger" ? new Map() : createBuiltInProviders(loaded);
   const models = createModels(loaded.config, fill);
-  const policy = toPolicyOptions(loaded.config);
+  const policy = createPolicyOptions(loaded);
   const tracer = purpose === "calls" ? await openTracer(loaded.config) : silentTracer;
 
   // The servers are opened before the quartermaster that records their events.
@@ -146,6 +165,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     },
     models,
     secrets,
+    findSandboxProblems: () => findSandboxProblems(loaded, fill, sandbox),
     tracer,
     fill,
     listSecrets: () => listSecrets(loaded.config),
@@ -163,7 +183,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   async function openServers(isReadOnly: boolean) {
     const { openWorkspaceServers } = await import("./servers.ts");
-    const place = { loaded, cwd, env, storePath, secrets, tracer, runtime: systemRuntime };
+    const place = { loaded, cwd, env, storePath, secrets, tracer, sandbox, runtime: systemRuntime };
     return openWorkspaceServers({ ...place, isReadOnly, note: (event) => note(event), onProblem });
   }
 
@@ -197,6 +217,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       skills: omitUndefined({
         roots: listSkillRoots(loaded, filling),
         pins: purpose === "looking" ? opened?.skillPins : undefined,
+        sandbox: chooseSkillSandbox(),
       }),
       peers: toPeerOptions(config, fill),
       store: purpose === "looking" ? ":memory:" : storePath,
@@ -208,7 +229,21 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     });
   }
 
+  function chooseSkillSandbox(): SandboxChoice | undefined {
+    const { sandbox: reach } = loaded.config.skills;
+    const fillPath = (text: string, at: string) => fill(text, `skills.sandbox.${at}`);
+    return reach && { sandbox, settings: toSandboxSettings(reach, loaded.folder, fillPath) };
+  }
+
+  /** The policy of a configuration, with the gate that hides `exec` while there is no sandbox. */
+  function createPolicyOptions({ config }: LoadedConfig): PolicyOptions {
+    const options = toPolicyOptions(config);
+    if (!needsExecGate(config)) return options;
+    return { ...options, gates: [...(options.gates ?? []), createExecGate(sandbox)] };
+  }
+
   async function applyConfig(next: LoadedConfig): Promise<void> {
+    if (needsExecGate(next.config)) await sandbox.findKnownProblem();
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
     const nextBuiltIn = createBuiltInProviders(next, builtIn);
@@ -216,7 +251,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const replaced = replaceProviders(builtIn, nextBuiltIn);
     try {
       quartermaster.router.useRules(next.config.routing.rules);
-      quartermaster.usePolicy(toPolicyOptions(next.config));
+      quartermaster.usePolicy(createPolicyOptions(next));
     } catch (thrown) {
       quartermaster.router.useRules(loaded.config.routing.rules);
       await Promise.allSettled([replaced, replaceProviders(nextBuiltIn, builtIn)]);
@@ -252,7 +287,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   function createBuiltInProviders(from: LoadedConfig, before?: BuiltInProviders): BuiltInProviders {
     return createProviders(
-      { loaded: from, env, storePath, fill, onProblem, protect: listProtectedPaths(from) },
+      { loaded: from, env, storePath, fill, onProblem, sandbox, protect: listProtectedPaths(from) },
       before,
     );
   }

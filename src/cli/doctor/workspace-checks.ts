@@ -45,6 +45,7 @@ export async function checkCatalog(
         ...models,
         ...(await checkSkills(workspace)),
         ...workspace.servers.list().map((server) => checkServer(workspace, server)),
+        ...(await checkSandbox(workspace)),
         ...(await checkPeers(workspace)),
         ...(await checkProfileTokens(workspace)),
         ...(await checkClients(io, workspace)),
@@ -157,6 +158,19 @@ function findMissingReference({ launch }: ServerSpec, fill: Workspace["fill"]): 
   } catch (thrown) {
     return getErrorMessage(thrown);
   }
+}
+
+/** Tries to break out, and starts a program with each configured reach. */
+async function checkSandbox({ config, findSandboxProblems }: Workspace): Promise<readonly DoctorCheck[]> {
+  const { enabled, unisolated } = config.providers.exec;
+  const todo = "Remove providers.exec.unisolated to run programs in a sandbox.";
+  const open = enabled && unisolated ? [warn("sandbox", "exec runs programs without a sandbox", todo)] : [];
+  const problems = await findSandboxProblems();
+  if (problems === undefined) return open;
+  if (problems.length === 0) return [...open, ok("sandbox", "programs are isolated by bubblewrap")];
+  const repair =
+    "What needs the sandbox does not run until this is repaired; docs/guides/run-programs.md has the steps.";
+  return [...open, ...problems.map((problem) => fail("sandbox", problem, repair))];
 }
 
 function checkApprovalCategories({ config, quartermaster }: Workspace): readonly DoctorCheck[] {

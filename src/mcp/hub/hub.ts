@@ -2,6 +2,7 @@ import type { Dialogue } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson, type JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import type { Sandbox } from "../../core/sandbox.ts";
 import { silentTracer, type TraceCarrier, type Tracer } from "../../core/tracing.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
 import type { SecretStore } from "../secret-store.ts";
@@ -61,6 +62,8 @@ export interface HubOptions {
   readonly fill: (text: string, key: string) => string;
   readonly environment: EnvironmentVariables;
   readonly secrets: SecretStore;
+  /** For servers with the setting. Absent: these do not start. */
+  readonly sandbox?: Sandbox | undefined;
   readonly processes: ProcessStore;
   readonly processFacts: ProcessFacts;
   /** Awaited after every listing, before any request is sent: definitions are checked there. */

@@ -40,13 +40,18 @@ export function createTransportFactory(sdk: Sdk, spec: ServerSpec, context: HubC
 }
 
 function createStdioFactory(sdk: Sdk, server: string, spec: StdioLaunch, context: HubContext): () => ServerTransport {
-  const { environment, processes, processFacts, watchdog, logFolder, runtime, limits } = context;
+  const { environment, sandbox, processes, processFacts, watchdog, logFolder, runtime, limits } = context;
   const { fill, fillRecord, values } = recordFilledValues(context.fill, `servers.${server}`);
   const launch = {
     command: fill(spec.command, "command"),
     args: spec.args.map((arg, at) => fill(arg, `args.${at}`)),
     env: fillRecord(spec.env, "env"),
     cwd: spec.cwd === undefined ? undefined : fill(spec.cwd, "cwd"),
+    sandbox: spec.sandbox && {
+      ...spec.sandbox,
+      read: spec.sandbox.read.map((path, at) => fill(path, `sandbox.read.${at}`)),
+      write: spec.sandbox.write.map((path, at) => fill(path, `sandbox.write.${at}`)),
+    },
   };
   const hide = createValueRedactor(launch.env, values);
   const log =
@@ -56,6 +61,7 @@ function createStdioFactory(sdk: Sdk, server: string, spec: StdioLaunch, context
       server,
       environment,
       watchdog,
+      sandbox,
       kill: processFacts.kill,
       ...createProcessRecorder(processes, server, processFacts),
       hide,

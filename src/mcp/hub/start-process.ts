@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { win32 } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { QmError } from "../../core/errors.ts";
+import { buildStdio, type Sandbox, type SandboxSettings } from "../../core/sandbox.ts";
 import type { ValueRedactor } from "./redact-values.ts";
 
 export interface ResolvedLaunch {
@@ -10,10 +11,35 @@ export interface ResolvedLaunch {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string | undefined;
+  readonly sandbox?: SandboxSettings | undefined;
 }
 
 export type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 export type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
+
+const SANDBOX_FD = 3;
+
+/** Like `startProcess`, in the sandbox of the launch. Rejects if the server cannot be isolated, so that it does not start. */
+export async function startIsolated(
+  { command, args, env, cwd = "/", sandbox: settings }: ResolvedLaunch,
+  ours: EnvironmentVariables,
+  sandbox: Sandbox | undefined,
+): Promise<ServerProcess> {
+  if (settings === undefined || sandbox === undefined) throw new TypeError("there is no sandbox for it");
+  const variables = { ...(ours.PATH === undefined ? {} : { PATH: ours.PATH }), ...env };
+  const request = { settings, command: [command, ...args], cwd, env: variables, inputFd: SANDBOX_FD };
+  const isolated = await sandbox.prepare(request);
+  const child = spawn(isolated.file, isolated.args, {
+    ...isolated.user,
+    cwd: "/",
+    env: isolated.env,
+    stdio: buildStdio(isolated, ["pipe", "pipe", "pipe", "pipe"]),
+    detached: true,
+  });
+  const input = child.stdio[SANDBOX_FD] as Writable | null;
+  input?.on("error", () => {}).end(isolated.input);
+  return child as unknown as ServerProcess;
+}
 
 /** Starts a program without a shell, as the leader of its own process group. It throws, or the child emits `error`. */
 export function startProcess(launch: ResolvedLaunch, ours: EnvironmentVariables, platform: NodeJS.Platform) {
@@ -83,6 +109,10 @@ const escapeForCmd = (text: string): string => text.replace(/[()[\]%!^"`<>&|;, *
 
 /** Explains why a server did not start. The system's own error is not shown: it quotes arguments and variables. */
 export function toStartError(server: string, launch: ResolvedLaunch, thrown: unknown, hide: ValueRedactor): QmError {
+  if (thrown instanceof QmError)
+    return new QmError("server_failed", `server ${server} could not be started: ${hide(thrown.message)}`, {
+      hint: thrown.hintTemplate ?? "Correct the `sandbox` of the server.",
+    });
   const command = hide(launch.command);
   const code = (thrown as NodeJS.ErrnoException | undefined)?.code;
   const startError = (why: string, hint: string, errorCode: "server_failed" | "overloaded" = "server_failed") =>

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
+import type { Sandbox } from "../../core/sandbox.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, formatFloodReason, readInSlices } from "./flow-control.ts";
 import { createMessageReader } from "./message-reader.ts";
 import { createValueRedactor, type ValueRedactor } from "./redact-values.ts";
@@ -11,6 +12,7 @@ import {
   type EnvironmentVariables,
   type ResolvedLaunch,
   type ServerProcess,
+  startIsolated,
   startProcess,
   toStartError,
 } from "./start-process.ts";
@@ -48,6 +50,7 @@ export interface StdioPorts {
   readonly environment: EnvironmentVariables;
   readonly kill: KillProcess;
   readonly watchdog: Watchdog;
+  readonly sandbox?: Sandbox | undefined;
   /** Hooks for a record of running processes. Their errors are ignored; `ended` waits for `onEnded`. */
   readonly onStarted?: ((pid: number) => unknown) | undefined;
   readonly onEnded?: ((pid: number) => unknown) | undefined;
@@ -112,7 +115,10 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
       started = true;
       const hold = watchdog.hold();
       try {
-        child = startProcess(launch, ports.environment, platform);
+        child =
+          launch.sandbox === undefined
+            ? startProcess(launch, ports.environment, platform)
+            : await startIsolated(launch, ports.environment, ports.sandbox);
         if (child.pid === undefined) throw (await once(child, "error"))[0];
       } catch (thrown) {
         child = undefined;

@@ -1,5 +1,8 @@
 import { spawn } from "node:child_process";
-import type { Duplex } from "node:stream";
+import { lchown, readdir } from "node:fs/promises";
+import { constants } from "node:os";
+import { join } from "node:path";
+import type { Duplex, Writable } from "node:stream";
 import type { CallContext } from "../../../core/action.ts";
 import { onAbort, settlesWithin } from "../../../core/async.ts";
 import { escapeUnsafe, toOneLine } from "../../../core/display-text.ts";
@@ -7,6 +10,7 @@ import { QmError } from "../../../core/errors.ts";
 import { clip, hasWideObject, isLargerThan, isRecord, OBJECT_FIELD_LIMIT, omitUndefined } from "../../../core/json.ts";
 import { createLineReader } from "../../../core/line-reader.ts";
 import { getModelData, type Outcome } from "../../../core/outcome.ts";
+import { buildStdio, type SandboxChoice, type SandboxedCommand } from "../../../core/sandbox.ts";
 import { createEndError, createStartError, createToolError } from "./program-errors.ts";
 
 /** The parts of our own process that starting and stopping programs needs. */
@@ -17,6 +21,8 @@ export interface ProgramHost {
   readonly searchPath: string;
   /** Like `process.kill`: a negative id means a process group. Throws if there is none. */
   kill(pid: number, signal: NodeJS.Signals): unknown;
+  /** Absent: programs run with our rights. */
+  readonly sandbox?: SandboxChoice | undefined;
 }
 
 export interface ProgramLaunch {
@@ -30,6 +36,8 @@ export interface ProgramLaunch {
   /** The option of `ulimit` that limits the memory of this kind of program, and the megabytes. */
   readonly memory: readonly [option: string, megabytes: number];
   readonly cpuSeconds: number;
+  /** What the program must be able to read, for a sandbox. */
+  readonly readable: readonly string[];
   /** The first line that the program gets. */
   readonly request: unknown;
 }
@@ -46,14 +54,18 @@ const LOG_BYTES = 2_000;
 const TAIL_BYTES = 4_000;
 const PIPE_GRACE_MS = 1_000;
 
+const STREAMS: ("pipe" | "ignore")[] = ["pipe", "pipe", "pipe", "pipe"];
+/** For the settings of a sandbox. The program itself has the channel on 3, and the script uses 4. */
+const SANDBOX_FD = 5;
+
 /**
- * Starts the program with limits. A subshell of the same process group waits until standard input ends, which it does when
+ * Starts the program with limits, unless a sandbox sets them. A subshell of the same process group waits until standard input ends, which it does when
  * this process dies, and then kills the group.
  */
 const SCRIPT = `
 exec 4<&0
-( read -r line <&4; kill -s KILL $$; rm -rf -- "$1"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 3>&- &
-ulimit -c 0; ulimit -f 0; ulimit -t "$2"; ulimit "$3" "$4"
+( read -r line <&4; kill -s KILL $$; rm -rf -- "$1"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 3>&- 5<&- &
+[ -z "$2" ] || { ulimit -c 0; ulimit -f 0; ulimit -t "$2"; ulimit "$3" "$4"; }
 shift 4
 exec "$@" </dev/null 4<&-
 `;
@@ -64,15 +76,21 @@ exec "$@" </dev/null 4<&-
  */
 export async function runProgram(launch: ProgramLaunch, context: CallContext, host: ProgramHost): Promise<unknown> {
   const { folder, cwd, command, cpuSeconds, memory, request } = launch;
+  const isolated = host.sandbox && (await isolate(launch, host.sandbox));
   const limits = [String(cpuSeconds), memory[0], String(memory[1] * 1024)];
+  const program = isolated === undefined ? [...limits, ...command] : ["", "", "", isolated.file, ...isolated.args];
   context.signal.throwIfAborted();
   // Without our environment: it may hold secrets.
-  const child = spawn("/bin/sh", ["-c", SCRIPT, "sh", folder, ...limits, ...command], {
+  const child = spawn("/bin/sh", ["-c", SCRIPT, "sh", folder, ...program], {
+    ...isolated?.user,
     cwd,
     env: {},
-    stdio: ["pipe", "pipe", "pipe", "pipe"],
+    stdio: isolated === undefined ? STREAMS : buildStdio(isolated, [...STREAMS, "ignore", "pipe"]),
     detached: true,
   });
+  // Absent without a sandbox. The types know five streams only.
+  const settings = (child.stdio as readonly unknown[])[SANDBOX_FD] as Writable | undefined;
+  settings?.on("error", () => {}).end(isolated?.input);
   const channel = child.stdio[3] as Duplex;
   const killGroup = (): void => {
     try {
@@ -93,7 +111,12 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
       child.stderr?.on("data", tail.takeErrors);
       // The rest of its output is read before "close".
       child.once("exit", killGroup).once("error", (thrown) => reject(createStartError(launch, thrown)));
-      child.once("close", (code, signal) => reject(createEndError(launch, { code, signal, errors: tail.read() })));
+      child.once("close", (code, signal) => {
+        // A sandbox reports a signal as a shell does.
+        const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === code) ?? [];
+        const by = signal ?? (isolated === undefined ? undefined : name) ?? null;
+        reject(createEndError(launch, { code, signal: by, errors: tail.read() }));
+      });
       for (const stream of [channel, child.stdin]) stream?.on("error", () => {});
       channel.once("end", killGroup);
       readMessages(channel, launch, context, calls, { resolve, reject });
@@ -110,6 +133,19 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
     await settlesWithin(closed, PIPE_GRACE_MS);
     for (const stream of child.stdio) stream?.destroy();
   }
+}
+
+/** The command with its sandbox around it. Gives the files of the run to the user of the program. */
+async function isolate(launch: ProgramLaunch, { sandbox, settings }: SandboxChoice): Promise<SandboxedCommand> {
+  const { command, cwd, cpuSeconds, folder, readable } = launch;
+  const reach = { cpuSeconds, ...settings, read: [...settings.read, ...readable] };
+  const isolated = await sandbox.prepare({ settings: reach, command, cwd, env: {}, inputFd: SANDBOX_FD });
+  if (isolated.user !== undefined) {
+    const { uid, gid } = isolated.user;
+    const inside = await readdir(folder, { recursive: true });
+    await Promise.all(["", ...inside].map((path) => lchown(join(folder, path), uid, gid)));
+  }
+  return isolated;
 }
 
 interface Settle {

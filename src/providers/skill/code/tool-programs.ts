@@ -38,6 +38,8 @@ const NODE_DATA_MB = 512;
 const PYTHON_MB = 256;
 /** All skills together. A tool that calls itself ends here, too. */
 const PROGRAM_LIMIT = 8;
+/** A sandbox shows the programs of the system. One in the home folder of a person would have to be granted. */
+const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
 const NO_PYTHON = "it needs Python 3.8 or newer, and there is no `python3` on the PATH";
 
 export function createToolPrograms(host: ProgramHost): ToolPrograms {
@@ -68,14 +70,18 @@ export function createToolPrograms(host: ProgramHost): ToolPrograms {
       const amaro = hasTypes ? createRequire(import.meta.url).resolve("amaro") : undefined;
       const readable = [root, ...(amaro === undefined ? [] : [dirname(amaro)])];
       const command = [host.nodePath, ...listNodeOptions(readable), "--eval", NODE_RUNNER];
-      return { ...shared, command, memory: ["-d", NODE_DATA_MB], request: { ...request, amaro } };
+      const all = [host.nodePath, ...readable];
+      return { ...shared, command, readable: all, memory: ["-d", NODE_DATA_MB], request: { ...request, amaro } };
     }
-    python ??= findPython(host.searchPath);
+    python ??= findPython(
+      host.sandbox === undefined ? host.searchPath : `${SYSTEM_PATH}${delimiter}${host.searchPath}`,
+    );
     const program = await python;
     if (program === undefined) throw new QmError("action_failed", `the skill ${name} cannot run: ${NO_PYTHON}`);
     return {
       ...shared,
       command: [program, "-I", "-B", "-X", "utf8", "-c", PYTHON_RUNNER],
+      readable: [root],
       memory: ["-v", PYTHON_MB],
       request,
     };

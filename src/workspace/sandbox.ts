@@ -1,0 +1,164 @@
+import { existsSync } from "node:fs";
+import { chown, readFile, rm } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
+import type { Provider } from "../catalog/define-action.ts";
+import type { LoadedConfig } from "../config/parse.ts";
+import type { SandboxConfig } from "../config/sandbox-schema.ts";
+import { getErrorMessage } from "../core/errors.ts";
+import type { Sandbox, SandboxSettings } from "../core/sandbox.ts";
+import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
+import type { Gate } from "../policy/tool-policy.ts";
+import { getSandboxTestPath } from "./state-paths.ts";
+
+type Fill = (text: string, key: string) => string;
+
+interface SandboxPlace {
+  readonly storePath: string;
+  readonly searchPath: string;
+  /** Files and folders that no program can reach. Read for each program. */
+  readonly protect: () => readonly string[];
+  /** Whether a passed self-test is stored for other processes. */
+  readonly mayWrite: boolean;
+}
+
+const UNTESTED = "the sandbox has not been tested yet";
+
+/** The sandbox of a workspace. Its code is loaded when it is first needed. */
+export function createWorkspaceSandbox({ storePath, searchPath, protect, mayWrite }: SandboxPlace): Sandbox {
+  const path = getSandboxTestPath(storePath);
+  const passed = {
+    read: () => readFile(path, "utf8").catch(() => undefined),
+    async write(key: string | undefined) {
+      if (!mayWrite) return;
+      if (key === undefined) return rm(path, { force: true });
+      createPrivateFolder(dirname(path));
+      await replaceTextFile(path, key, { mode: 0o600, unique: systemProcess.id });
+    },
+  };
+  const host = {
+    nodePath: systemProcess.nodePath,
+    searchPath,
+    platform: process.platform,
+    pid: systemProcess.pid,
+    uid: process.getuid?.(),
+  };
+  let loading: Promise<Sandbox> | undefined;
+  let loaded: Sandbox | undefined;
+  const load = () => (loading ??= import("../sandbox/bubblewrap-sandbox.ts").then(create));
+  function create({ createBubblewrapSandbox }: typeof import("../sandbox/bubblewrap-sandbox.ts")): Sandbox {
+    loaded = createBubblewrapSandbox({ host, version: readPackageInfo().version, passed, protect });
+    return loaded;
+  }
+  return {
+    findProblem: async () => (await load()).findProblem(),
+    findKnownProblem: async () => (await load()).findKnownProblem(),
+    getProblem: () => (loaded === undefined ? UNTESTED : loaded.getProblem()),
+    prepare: async (request) => (await load()).prepare(request),
+    chooseUser: async (folder) => (await load()).chooseUser(folder),
+  };
+}
+
+/** Hides `exec` until the sandbox has passed its self-test. It has no setting that opens it. */
+export const createExecGate = (sandbox: Sandbox): Gate => ({
+  name: "sandbox",
+  guards: "exec__*",
+  shut: sandbox.getProblem,
+});
+
+export const needsExecGate = ({ providers: { exec } }: LoadedConfig["config"]): boolean =>
+  exec.enabled && !exec.unisolated;
+
+/** The settings with absolute paths and without references. */
+export function toSandboxSettings(
+  { read, write, ...rest }: SandboxConfig,
+  folder: string,
+  fill: (text: string, at: string) => string,
+): SandboxSettings {
+  const locate = (paths: readonly string[], key: string) =>
+    paths.map((path, at) => resolve(folder, fill(path, `${key}[${at}]`)));
+  return { ...rest, read: locate(read, "read"), write: locate(write, "write") };
+}
+
+/** The settings of `exec`. Programs run as the owner of the first writable folder, if this process is root. */
+export function toExecSettings({ config, folder }: LoadedConfig, fill: Fill): SandboxSettings {
+  const { folder: work, sandbox } = config.providers.exec;
+  const key = "providers.exec";
+  const settings = toSandboxSettings(sandbox, folder, (text, at) => fill(text, `${key}.sandbox.${at}`));
+  return { ...settings, write: [resolve(folder, fill(work, `${key}.folder`)), ...settings.write] };
+}
+
+export function createExecProvider(loaded: LoadedConfig, fill: Fill, sandbox: Sandbox): Provider | undefined {
+  const { enabled, unisolated, env, outputBytes, timeoutMs, maxTimeoutMs, allowEnv } = loaded.config.providers.exec;
+  if (!enabled) return undefined;
+  const key = "providers.exec";
+  const settings = toExecSettings(loaded, fill);
+  const [folder = ""] = settings.write;
+  const options = {
+    ...{ settings, folder, outputBytes, maxTimeoutMs, allowEnv },
+    timeoutMs: Math.min(timeoutMs, maxTimeoutMs),
+    isolated: !unisolated,
+    kill: systemProcess.kill,
+    readEnv: () =>
+      Object.fromEntries(Object.entries(env).map(([name, text]) => [name, fill(text, `${key}.env.${name}`)])),
+  };
+  return {
+    category: "exec",
+    capability: unisolated ? "Run programs on this machine." : "Run programs in a sandbox.",
+    async list() {
+      const { execProvider } = await import("../providers/exec/exec-provider.ts");
+      const chosen = unisolated ? (await import("../sandbox/unisolated.ts")).unisolatedSandbox : sandbox;
+      const prepareFolder = (created: string) => giveToPrograms(created, chosen);
+      return execProvider({ ...options, sandbox: chosen, prepareFolder }).list();
+    },
+  };
+}
+
+/** Tests the sandbox for real, and each reach that the configuration gives. Undefined: no program uses a sandbox. */
+export async function findSandboxProblems(
+  loaded: LoadedConfig,
+  fill: Fill,
+  sandbox: Sandbox,
+): Promise<readonly string[] | undefined> {
+  const { config, folder } = loaded;
+  const resolveAt = (key: string, reach: SandboxConfig | undefined) =>
+    reach && ([key, () => toSandboxSettings(reach, folder, (text, at) => fill(text, `${key}.${at}`))] as const);
+  const used = [
+    needsExecGate(config) ? (["providers.exec", () => toExecSettings(loaded, fill)] as const) : undefined,
+    resolveAt("skills.sandbox", config.skills.sandbox),
+    ...Object.entries(config.servers).map(([name, server]) =>
+      server.enabled ? resolveAt(`servers.${name}.sandbox`, server.sandbox) : undefined,
+    ),
+  ].filter((each) => each !== undefined);
+  if (used.length === 0) return undefined;
+  const problem = await sandbox.findProblem();
+  if (problem !== undefined) return [problem];
+  const found = await Promise.all(
+    used.map(async ([key, read]) => ({ key, problem: await findReachProblem(sandbox, read) })),
+  );
+  return found.flatMap((each) => (each.problem === undefined ? [] : [`${each.key}: ${each.problem}`]));
+}
+
+/** Finds what would keep programs with this reach from starting. A missing writable folder may be created later. */
+async function findReachProblem(sandbox: Sandbox, readSettings: () => SandboxSettings): Promise<string | undefined> {
+  try {
+    const settings = readSettings();
+    const existing = settings.write.filter((path) => existsSync(path));
+    const [folder = "/"] = existing;
+    const request = { settings: { ...settings, write: existing }, command: ["test", "-w", "."], cwd: folder, env: {} };
+    const { runProgram } = await import("../providers/exec/run-program.ts");
+    const limits = { stdin: "", timeoutMs: 10_000, outputBytes: 1_024 };
+    const ports = { sandbox, kill: systemProcess.kill };
+    const { code } = await runProgram({ ...request, ...limits }, ports, new AbortController().signal);
+    if (existing.length === 0 || code === 0) return undefined;
+    return `programs cannot change ${folder}: it belongs to another user than theirs`;
+  } catch (thrown) {
+    return getErrorMessage(thrown);
+  }
+}
+
+/** If this process is root, programs run as the owner of the folder around, so that their files belong to that user. */
+async function giveToPrograms(folder: string, sandbox: Sandbox): Promise<void> {
+  const user = await sandbox.chooseUser(dirname(folder));
+  if (user !== undefined) await chown(folder, user.uid, user.gid);
+}
