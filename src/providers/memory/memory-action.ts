@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import type { InputSchema } from "../../core/standard-schema.ts";
@@ -10,10 +11,37 @@ import {
   MEMORY_ENTRY,
   MEMORY_OPERATION,
   type MemoryFacts,
+  type MemoryScope,
   toMemoryAction,
 } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
+import type { MemoryStore } from "./memory-store.ts";
 import { type MemoryLayer, memoryLayers, memoryLimits, memoryTypes, SLUG_FORM } from "./memory-text.ts";
+
+export interface MemorySearchQuery {
+  readonly query: string;
+  readonly limit: number;
+  readonly signal: AbortSignal;
+}
+
+/** The ids of the versions that were found, the best first, and a remark on how. */
+export interface MemorySearchResult {
+  readonly ids: readonly number[];
+  readonly note?: string;
+}
+
+/** Everything that the actions on memory need from outside. */
+export interface MemoryParts {
+  readonly store: MemoryStore;
+  readonly now: () => Date;
+  /** The policy's decision on an entry, besides that on the operation. */
+  access(entry: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string };
+  /** Searches the current entries of these scopes. */
+  search(scopes: readonly MemoryScope[], query: MemorySearchQuery): Promise<MemorySearchResult>;
+  /** The signs that a text misleads models. */
+  scan(text: string): readonly string[];
+  /** Whether a text holds a secret that the configuration knows. */
+  holdsSecret(text: string): boolean;
+}
 
 /** Memory holds what a model may see, so redaction tokens in arguments stay tokens. */
 export const defineMemoryAction = <Schema extends InputSchema>(

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Action, CallContext } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
+import type { MemoryParts } from "./memory-action.ts";
 import {
   createUnknownMemoryError,
   defineMemoryAction,
@@ -12,7 +13,6 @@ import {
   typeShape,
 } from "./memory-action.ts";
 import { getMemoryScope, type MemoryFacts, type MemoryVersion, toMemoryAction } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
 import { memoryLayers } from "./memory-text.ts";
 
 const offsetShape = (what: string) => z.int().min(0).max(1e9).default(0).describe(what);
@@ -41,7 +41,7 @@ async function readMemory(parts: MemoryParts, args: z.output<typeof readInput>, 
   const entry = await parts.store.get(getMemoryScope(context.caller, layer), slug);
   if (entry === undefined) throw await createUnknownMemoryError(parts, { layer, slug }, context);
   const lines = entry.body.split("\n");
-  const signs = parts.scan({ name: "", description: entry.body });
+  const signs = parts.scan(entry.body);
   return omitUndefined({
     ...toMemoryView(entry),
     body: lines.slice(offset, offset + limit).join("\n"),

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Action, CallContext } from "../../core/action.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
+import type { MemoryParts } from "./memory-action.ts";
 import {
   createUnknownMemoryError,
   defineMemoryAction,
@@ -12,7 +13,6 @@ import {
   typeShape,
 } from "./memory-action.ts";
 import { getMemoryScope } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
 import { type MemoryLayer, type MemoryText, memoryLimits } from "./memory-text.ts";
 
 const rememberInput = z.strictObject({
@@ -128,13 +128,13 @@ function checkText(parts: MemoryParts, text: MemoryText): void {
     if (text[field].length > memoryLimits[field])
       throw new QmError("invalid_arguments", `the ${field} is longer than ${memoryLimits[field]} characters`);
   }
-  const signs = parts.scan(text);
+  const signs = parts.scan(`${text.name}\n${text.description}`);
   if (signs.length > 0) {
     const hint = "Describe in plain words when the memory is useful, without instructions. Details belong in the body.";
     const message = `the name or description could mislead models: ${signs.join(", ")}`;
     throw new QmError("invalid_arguments", message, { hint });
   }
-  if (parts.holdsSecret([text.name, text.description, text.body])) {
+  if ([text.name, text.description, text.body].some(parts.holdsSecret)) {
     const hint = "Leave the secret out, or say where it is stored.";
     throw new QmError("invalid_arguments", "the memory holds the value of a known secret", { hint });
   }

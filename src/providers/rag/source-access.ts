@@ -2,9 +2,9 @@ import { defineResource } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import type { Json } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
-import type { RagSource, RagStore } from "./rag-store.ts";
+import type { DocumentCall, RagSource, RagStore } from "./rag-store.ts";
 
 export const OPERATIONS = "rag_operation";
 export const CORPUS = "rag_corpus";
@@ -13,14 +13,18 @@ export const RECALL = actionName(OPERATIONS, "recall");
 /** The rules of the instance that decide who may use what. */
 export interface RagRights {
   mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string };
-  /** Whether the policy would let the caller read a document with this call. */
-  mayRead(caller: Caller, action: string, args: JsonObject): boolean;
+  /** Whether the policy would let the caller make this call without approval. */
+  mayRead(caller: Caller, call: DocumentCall): boolean;
   /** The actions whose data the running call has. */
   listCallSources(): readonly string[];
   /** Adds actions whose data the running call has read. */
   addCallSources(actions: readonly string[]): void;
   /** The text of a stored value. */
   toText(value: Json): string;
+  /** The signs that a text misleads models. */
+  scan(text: string): readonly string[];
+  /** Whether a text holds a secret that the configuration knows. */
+  holdsSecret(text: string): boolean;
 }
 
 /** A source as the action that the policy decides on. Invoking it recalls from this source only. */
@@ -29,7 +33,8 @@ export function toCorpus(source: RagSource): Action {
   const facts = `${documents} documents, ${chunks} chunks, indexed ${indexedAt}`;
   const action = defineResource(CORPUS, {
     entry: name,
-    description: `Recall passages from the source ${name}: ${facts}.${description === "" ? "" : ` ${description}`}`,
+    // It comes from a model, so it is quoted.
+    description: `Recall passages from the source ${name}: ${facts}.${description === "" ? "" : ` ${JSON.stringify(description)}`}`,
     target: RECALL,
     transform: { set: { sources: ["$entry"] } },
   });
