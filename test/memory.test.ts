@@ -167,15 +167,52 @@ describe("memory", () => {
     expect(await call("memory_operation__list")).toMatchObject({ data: { total: 0 } });
   });
 
-  test("does not get around a rule about an entry", async () => {
-    const { call } = await opened({ policy: { actors, tools: { denied: ["memory_entry__release-day"] } } });
+  test("does not get around a rule about an entry, by its name or by its type", async () => {
+    const { qm, call } = await opened();
     await call("memory_operation__remember_shared", entry);
+    await call("memory_operation__remember_shared", { ...entry, slug: "tea", type: "user" });
+    const rules = [
+      { name: "name", rule: "tool.name == 'memory_entry__release-day'", effect: "deny" as const, reason: "No." },
+      { name: "type", rule: "tool.category == 'memory_entry' && 'user' in tool.tags", effect: "hide" as const },
+    ];
+    qm.usePolicy({ actors, rules });
 
-    expect(await call("memory_entry__release-day")).not.toMatchObject({ status: "done" });
-    expect(await call("memory_operation__read", { layer: "shared", slug: entry.slug })).toMatchObject({
-      status: "failed",
+    for (const slug of [entry.slug, "tea"]) {
+      expect(await call(`memory_entry__${slug}`)).not.toMatchObject({ status: "done" });
+      for (const [operation, args] of [
+        ["read", {}],
+        ["history", {}],
+        ["forget", {}],
+        ["restore", { version: 1 }],
+      ] as const) {
+        const outcome = await call(`memory_operation__${operation}`, { layer: "shared", slug, ...args });
+        expect([operation, slug, outcome]).toMatchObject([
+          operation,
+          slug,
+          { status: expect.stringMatching(/failed|refused/) },
+        ]);
+      }
+    }
+    expect(await call("memory_operation__remember_shared", { ...entry, body: "mine" })).not.toMatchObject({
+      status: "done",
     });
     expect(await call("memory_operation__list")).toMatchObject({ data: { total: 0 } });
+    const typo = await call("memory_operation__read", { layer: "shared", slug: "teas" });
+    expect(JSON.stringify(typo)).not.toContain("did you mean");
+    qm.usePolicy({ actors });
+    expect(await call("memory_entry__release-day")).toMatchObject({ data: { body: entry.body, version: 1 } });
+  });
+
+  test("lists an entry that needs approval, and does not read it without", async () => {
+    const { qm, call } = await opened();
+    await call("memory_operation__remember_shared", entry);
+    qm.usePolicy({ actors, rules: [{ name: "ask", rule: "tool.name == 'memory_entry__release-day'", effect: "ask" }] });
+
+    expect(await call("memory_operation__list")).toMatchObject({ data: { total: 1 } });
+    expect(await call("memory_operation__read", { layer: "shared", slug: entry.slug })).toMatchObject({
+      status: "refused",
+    });
+    expect(await call("memory_entry__release-day")).toMatchObject({ status: "waiting" });
   });
 
   test("is listed and described for the caller as actions", async () => {

@@ -206,6 +206,18 @@ describe("visibility", () => {
     expect((await recall(qm, { query: "owls mice" })).hits).not.toEqual([]);
   });
 
+  test("asks a person about a corpus that needs approval, and lists it", async () => {
+    const ask = async () => ({ decision: "approved", by: "ann", roles: ["user"] }) as const;
+    const qm = await start({ root: folderWith(birds), approvals: { ask } });
+    await call(qm, "rag_operation__index", { source: "birds", folder: "." });
+    qm.usePolicy({ rules: [{ name: "r", rule: "tool.name == 'rag_corpus__birds'", effect: "ask", reason: "Ask." }] });
+    expect(await call(qm, "rag_operation__list", {})).toMatchObject({ sources: [{ source: "birds" }] });
+    expect((await recall(qm, { query: "owls" })).hits).toEqual([]);
+    const named = await qm.invoke("rag_operation__recall", { query: "owls", sources: ["birds"] });
+    expect(named).toMatchObject({ status: "refused", reason: 'recalling from "birds" needs approval' });
+    expect((await recall(qm, { query: "owls" }, {}, "rag_corpus__birds")).hits[0]?.document).toBe("owl.md");
+  });
+
   test("answers as if hidden documents did not exist", async () => {
     const rules = [
       { name: "r", rule: "tool.name == 'file__read' && args.path == 'owl.md'", effect: "deny", reason: "No." },

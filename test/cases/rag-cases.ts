@@ -52,11 +52,10 @@ export const ragStoreCases = defineCases(openRag, {
     );
     assert.deepEqual([saved.contents, saved.madeFrom], [newSource("docs").contents, newSource("docs").madeFrom]);
     const [first, second] = await store.documents([saved.id]);
-    assert.deepEqual([first?.document, first?.read, first?.sourceId], [
-      "a.md",
-      { action: "file__read", args: { path: "a.md" } },
-      saved.id,
-    ]);
+    assert.deepEqual(
+      [first?.document, first?.read, first?.sourceId],
+      ["a.md", { action: "file__read", args: { path: "a.md" } }, saved.id],
+    );
     assert.equal(second?.document, "b.md");
     const [chunk] = await store.chunks((await store.chunkMarks([saved.id])).map(({ id }) => id));
     const { id: _id, mark: _mark, ...facts } = chunk ?? { id: 0, mark: "" };
@@ -72,7 +71,11 @@ export const ragStoreCases = defineCases(openRag, {
     });
   },
   "replaces some documents of a source at once": async (store) => {
-    const former = await add(store, "docs", ["a", "b", "c"].map((name) => newDocument(name, `${name} one`)));
+    const former = await add(
+      store,
+      "docs",
+      ["a", "b", "c"].map((name) => newDocument(name, `${name} one`)),
+    );
     const known = new Map((await store.documents([former.id])).map(({ document, id }) => [document, id]));
     const before = await store.mark([former.id]);
     const kept = (await store.chunkMarks([former.id])).find(({ documentId }) => documentId === known.get("c"));

@@ -69,9 +69,10 @@ export const forgetAction = (parts: MemoryParts): Action =>
     input: z.strictObject({ layer: layerShape, slug: slugShape }),
     examples: [{ args: { layer: "shared", slug: "release-day" } }],
     async run({ layer, slug }, context) {
-      await requireMemoryAccess(parts, { layer, slug }, context);
-      const author = toAuthor(parts, context);
-      const isForgotten = await parts.store.forget(getMemoryScope(context.caller, layer), slug, author);
+      const scope = getMemoryScope(context.caller, layer);
+      const entry = await parts.store.get(scope, slug);
+      if (entry !== undefined) await requireMemoryAccess(parts, entry, context, { reads: false });
+      const isForgotten = await parts.store.forget(scope, slug, toAuthor(parts, context));
       if (!isForgotten) throw await createUnknownMemoryError(parts, { layer, slug }, context);
       return { layer, slug, forgotten: true };
     },
@@ -89,7 +90,6 @@ export const restoreAction = (parts: MemoryParts): Action =>
     }),
     examples: [{ args: { layer: "shared", slug: "release-day", version: 1 } }],
     async run({ layer, slug, version }, context) {
-      await requireMemoryAccess(parts, { layer, slug }, context);
       const earlier = await parts.store.getVersion(getMemoryScope(context.caller, layer), slug, version);
       if (earlier !== undefined) return remember(parts, layer, earlier, context);
       const hint = "Read its history to see the versions.";
@@ -101,6 +101,9 @@ async function remember(parts: MemoryParts, layer: MemoryLayer, args: MemoryText
   const text = toDisplayable(args);
   checkText(parts, text);
   const scope = getMemoryScope(context.caller, layer);
+  const current = await parts.store.get(scope, text.slug);
+  for (const entry of [{ ...text, scope }, ...(current === undefined ? [] : [current])])
+    await requireMemoryAccess(parts, entry, context, { reads: false });
   const { version, change } = await parts.store.put(scope, text, toAuthor(parts, context));
   return { action: formatMemoryName(layer, text.slug), layer, slug: text.slug, version, change };
 }

@@ -1,9 +1,12 @@
 import type { CallContext } from "../../core/action.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
+import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { quoteName, SEPARATOR } from "../../core/names.ts";
 import type { IndexParts } from "./index-source.ts";
 import type { DocumentChunk, RagDocument, RagSource, StoredChunk, StoredDocument } from "./rag-store.ts";
+import { CORPUS } from "./source-access.ts";
 
 export const recallTypes = ["keyword", "semantic", "hybrid"] as const;
 export type RecallType = (typeof recallTypes)[number];
@@ -55,10 +58,17 @@ const RANKED = { least: 50, each: 4 };
 export async function recall(
   parts: IndexParts,
   { query, sources: names, limit, type }: RecallRequest,
-  { caller, signal }: CallContext,
+  context: CallContext,
 ): Promise<JsonObject> {
   const { store, search, rights, access } = parts;
-  const sources = names === undefined ? await access.listVisible(caller) : await access.require(names, caller);
+  const { caller, signal } = context;
+  const wanted = names === undefined ? await access.listVisible(caller) : await access.require(names, caller);
+  const sources = wanted.filter((source) => access.mayRecall(source, context));
+  const refused = wanted.find((source) => names !== undefined && !sources.includes(source));
+  if (refused !== undefined) {
+    const hint = `Call ${CORPUS}${SEPARATOR}${refused.name} instead, which a person can approve.`;
+    throw new QmError("denied", `recalling from ${quoteName(refused.name)} needs approval`, { hint });
+  }
   if (sources.length === 0)
     return { query, hits: [], sources: [], note: "No source is indexed that you may recall from." };
   const { readable, hidden } = await decideOnDocuments(parts, sources, caller);

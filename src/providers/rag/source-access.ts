@@ -1,5 +1,5 @@
 import { defineResource } from "../../catalog/define-action.ts";
-import type { Action } from "../../core/action.ts";
+import type { Action, CallContext } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
@@ -12,7 +12,7 @@ export const RECALL = actionName(OPERATIONS, "recall");
 
 /** The rules of the instance that decide who may use what. */
 export interface RagRights {
-  mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string };
+  mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };
   /** Whether the policy would let the caller make this call without approval. */
   mayRead(caller: Caller, call: DocumentCall): boolean;
   /** The actions whose data the running call has. */
@@ -45,7 +45,11 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
   /** A caller's own source comes before one of the tenant with the same name. */
   async function listVisible(caller: Caller): Promise<readonly RagSource[]> {
     const all = await store.list(caller.tenant ?? "");
-    const visible = all.filter((source) => rights.mayUse(toCorpus(source), caller) === "allowed");
+    const visible = all.filter((source) => {
+      const answer = rights.mayUse(toCorpus(source), caller);
+      // As actions that need approval, it is listed.
+      return answer === "allowed" || (answer !== "hidden" && answer.asks === true);
+    });
     const byName = new Map<string, RagSource>();
     for (const source of visible.toSorted((a, b) => Number(isPrivate(a)) - Number(isPrivate(b))))
       byName.set(source.name, source);
@@ -63,7 +67,11 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
     });
   }
 
-  return { listVisible, require };
+  /** Whether the call may recall from a source that `listVisible` lists: some need approval. */
+  const mayRecall = (source: RagSource, { caller, approvalDecision }: CallContext): boolean =>
+    approvalDecision !== undefined || rights.mayUse(toCorpus(source), caller) === "allowed";
+
+  return { listVisible, require, mayRecall };
 }
 
 export type SourceAccess = ReturnType<typeof createSourceAccess>;
