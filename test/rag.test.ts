@@ -323,20 +323,47 @@ test("leaves the former index when it is cancelled midway", async () => {
   expect((await recall(qm, { query: "grey heron fish" })).hits[0]?.text).toContain("grey heron");
 });
 
-test("leaves the former index when its process is killed", async () => {
+test("leaves the former index when its process is killed, and uses the vectors that were made", async () => {
+  const pages = Array.from({ length: 200 }, (_, at) => [`p${at}.md`, `The heron number ${at}.`] as const);
   const [root, store] = [folderWith(birds), join(folderWith({}), "store.db")];
-  const first = await start({ root, store });
+  let hangs = true;
+  const endpoint = await embeddingEndpoint((response, request, nth) => {
+    // The first is for the documents of the former index.
+    if (nth < 3 || !hangs) answerVectors(response, request);
+    else reached();
+  });
+  onTestFinished(() => endpoint.close());
+  let reached = () => {};
+  const hanging = new Promise<void>((resolve) => {
+    reached = resolve;
+  });
+  const search = {
+    embedder: { class: "light", baseUrl: endpoint.url, model: "m" },
+    index: { background: false },
+  } as const;
+  const first = await start({ root, store, search });
   await call(first, "rag_operation__index", { source: "notes", files: ["*.md"] });
   await first.close();
   writeFileSync(join(root, "heron.md"), "# Herons\n\nGone.\n");
+  for (const [path, text] of pages) writeFileSync(join(root, path), text);
   const script = findCompiled(new URL("fixtures/indexing-process.ts", import.meta.url));
-  const child = spawn(process.execPath, [script, store, root], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [script, store, root, endpoint.url], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
-  await once(child.stdout, "data");
+  await hanging;
   child.kill("SIGKILL");
   await once(child, "close");
-  const next = await start({ root, store });
+
+  hangs = false;
+  const [, made, hung] = endpoint.requests.map(({ body }) => body.input);
+  const next = await start({ root, store, search });
   expect((await recall(next, { query: "grey heron fish" })).hits[0]?.text).toContain("grey heron");
+  const before = endpoint.texts().length;
+  expect(await call(next, "rag_operation__index", { source: "notes" })).toMatchObject({ added: 200, changed: 1 });
+  const again = new Set(endpoint.texts().slice(before));
+  expect(hung?.every((text) => again.has(text))).toBe(true);
+  expect(made?.some((text) => again.has(text))).toBe(false);
 });
 
 type Hit = Readonly<{ source: string; document: string; text: string; score: number }>;
