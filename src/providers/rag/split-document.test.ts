@@ -42,10 +42,10 @@ describe("splitting a document", () => {
   });
 
   // In quadratic time this would take minutes.
-  test.each([["no border", "x".repeat(20_000_000)] as const, ["only spaces", " ".repeat(20_000_000)] as const])(
+  test.each([["no border", "x".repeat(10_000_000)] as const, ["only spaces", " ".repeat(10_000_000)] as const])(
     "splits a long line with %s in linear time",
     (_name, text) => {
-      expect(splitDocument(text, true).length).toBe(text.trim() === "" ? 0 : 20_000);
+      expect(splitDocument(text, true).length).toBe(text.trim() === "" ? 0 : 10_000);
     },
   );
 
