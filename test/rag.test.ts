@@ -11,6 +11,7 @@ import { fileProvider } from "../src/providers/file/file-provider.ts";
 import { webProvider } from "../src/providers/web/web-provider.ts";
 import { answerVectors, embeddingEndpoint } from "../src/search/semantic/testing.ts";
 import { findCompiled } from "./support/compiled.ts";
+import { connectStdioClient } from "./support/stdio-client.ts";
 
 const birds = {
   "heron.md": "# Herons\n\nThe grey heron stands still in shallow water and waits for fish.\n",
@@ -164,6 +165,19 @@ test("reports its progress to the caller", async () => {
     { progress: 2, total: 2, message: "documents read" },
   ]);
   expect(steps.at(-1)).toEqual({ progress: 3, total: 3, message: "chunks embedded" });
+});
+
+test("indexes with progress and recalls over MCP", async () => {
+  const config = "providers: { rag: { enabled: true } }\nactors: { default: { tools: ['*'] } }\n";
+  const { client } = await connectStdioClient(folderWith({ ...birds, "quartermaster.yaml": config }));
+  const steps: unknown[] = [];
+  const invoke = (action_name: string, args: object, onprogress = (_step: unknown): void => {}) =>
+    client.callTool({ name: "invoke_action", arguments: { action_name, args } }, { onprogress });
+  await invoke("rag_operation__index", { source: "birds", files: ["*.md"] }, (step) => void steps.push(step));
+  expect(steps).toContainEqual({ progress: 2, total: 2, message: "documents read" });
+  const listed = await client.callTool({ name: "list_actions", arguments: { category: ["rag_corpus"] } });
+  expect(JSON.stringify(listed)).toContain("2 documents, 3 chunks");
+  expect(JSON.stringify(await invoke("rag_corpus__birds", { query: "where do owls nest" }))).toContain("hollow trees");
 });
 
 describe("visibility", () => {
