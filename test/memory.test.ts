@@ -238,19 +238,47 @@ describe("memory", () => {
     expect(await one.call("memory_entry__release-day")).toMatchObject({ code: "unknown_action" });
   });
 
+  test("numbers the versions of two processes that write the same entry one after the other", async () => {
+    const store = join(temporaryFolder(), "store.db");
+    const { call } = await opened({ store });
+
+    const statuses = await Promise.all(["one", "two"].map((who) => runRemembering(store, who, "40")));
+
+    expect(statuses).toEqual(["done", "done"]);
+    const seen = new Set<string>();
+    for (let offset = 0; offset < 80; offset += 20) {
+      const page = { layer: "shared", slug: "kept", offset, limit: 20 };
+      const history = (await call("memory_operation__history", page)) as unknown as {
+        data: { total: number; versions: readonly { version: number; body: string }[] };
+      };
+      expect(history.data.total).toBe(80);
+      for (const { version, body } of history.data.versions) {
+        expect(version).toBe(80 - seen.size);
+        seen.add(body);
+      }
+    }
+    expect(seen.size).toBe(80);
+  });
+
   test("survives a process that is killed after the call was answered", async () => {
     const store = join(temporaryFolder(), "store.db");
-    const script = findCompiled(new URL("fixtures/remembering-process.ts", import.meta.url));
-    const child = spawn(process.execPath, [script, store], { stdio: ["ignore", "pipe", "inherit"] });
-    onTestFinished(() => void child.kill("SIGKILL"));
-    await once(child.stdout, "data");
-    child.kill("SIGKILL");
-    await once(child, "close");
+    expect(await runRemembering(store)).toBe("done");
 
     const { call } = await opened({ store });
     expect(await call("memory_entry__kept")).toMatchObject({ data: { body: "It stays." } });
   });
 });
+
+/** Runs a process that remembers something, and kills it when it is done. Returns what it printed. */
+async function runRemembering(...args: readonly string[]): Promise<string> {
+  const script = findCompiled(new URL("fixtures/remembering-process.ts", import.meta.url));
+  const child = spawn(process.execPath, [script, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const [printed] = await once(child.stdout, "data");
+  child.kill("SIGKILL");
+  await once(child, "close");
+  return String(printed).trim();
+}
 
 async function opened(options: QuartermasterOptions = {}) {
   const qm = await createQuartermaster({ memory: { enabled: true }, policy: { actors }, ...options });
