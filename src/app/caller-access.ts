@@ -226,7 +226,8 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       if (action === undefined) return "hidden";
       const decision = decide(policy, { action, target: findTarget(view, action), caller, args: {} });
       if (decision.kind === "allow") return "allowed";
-      return decision.hidden ? "hidden" : { refused: decision.objection.reason };
+      if (decision.hidden) return "hidden";
+      return { refused: decision.objection.reason, ...(decision.kind === "ask" ? { asks: true } : {}) };
     },
   };
 }

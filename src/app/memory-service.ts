@@ -8,15 +8,13 @@ import type { ResourceAccess } from "../infospace/infospace.ts";
 import type { DocumentSource } from "../infospace/search/documents.ts";
 import { createNoteVectorIndex } from "../infospace/search/note-vectors.ts";
 import { createIndexCache, createPassageIndex, type PassageIndex } from "../infospace/search/passage-index.ts";
-import type { createSecretMasker } from "../ledger/redact.ts";
-import { scanDefinition } from "../mcp/manifests/scan/scan-definition.ts";
-import { createOfferedNames } from "../mcp/manifests/scan/tool-names.ts";
+import type { MemoryParts } from "../providers/memory/memory-action.ts";
 import type { MemoryScope } from "../providers/memory/memory-entry.ts";
-import type { MemoryParts } from "../providers/memory/memory-parts.ts";
 import { createMemoryProviders, createMemoryResources } from "../providers/memory/memory-provider.ts";
 import type { MemoryStore } from "../providers/memory/memory-store.ts";
 import { memoryLimits } from "../providers/memory/memory-text.ts";
 import type { EmbeddingSearchOptions } from "./discovery.ts";
+import { createTextChecks, type SecretMasker } from "./text-checks.ts";
 
 /** Entries that actors remember across sessions. */
 export interface MemoryService {
@@ -34,10 +32,9 @@ export function createMemoryService(options: {
   /** Absent: entries are searched by words only. */
   readonly meaning?: EmbeddingSearchOptions | undefined;
   access(entry: Action, caller: Caller): ResourceAccess;
-  readonly mask: ReturnType<typeof createSecretMasker>;
+  readonly mask: SecretMasker;
 }): MemoryService {
   const { store, runtime, meaning, access, mask } = options;
-  const names = createOfferedNames([], []);
   const indexes = createIndexCache<PassageIndex>(CACHED_CHARACTERS);
   const closing = new AbortController();
   const parts: MemoryParts = {
@@ -53,11 +50,7 @@ export function createMemoryService(options: {
       const note = found.notes.join(" ");
       return { ids: found.ranked.map(({ id }) => id), ...(note === "" ? {} : { note }) };
     },
-    scan({ name, description }) {
-      const findings = scanDefinition({ name, description, inputSchema: {} }, names);
-      return [...new Set(findings.filter(({ severity }) => severity === "serious").map(({ kind }) => kind))];
-    },
-    holdsSecret: (texts) => mask([...texts]).masked.length > 0,
+    ...createTextChecks(mask),
   };
   return {
     providers: createMemoryProviders(parts),

@@ -1,15 +1,16 @@
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
 import { toPlainQuery } from "../infospace/search/create-note-search.ts";
 import type { DocumentSource } from "../infospace/search/documents.ts";
 import { createNoteVectorIndex } from "../infospace/search/note-vectors.ts";
 import { extractNoteText, type NoteDocument } from "../infospace/search/passage.ts";
 import { createIndexCache, createPassageIndex, type PassageIndex } from "../infospace/search/passage-index.ts";
 import { createRagProviders } from "../providers/rag/rag-provider.ts";
-import type { ChunkText, RagSearch, VectorOptions } from "../providers/rag/rag-search.ts";
-import type { RagSource, RagStore } from "../providers/rag/rag-store.ts";
+import type { RagStore } from "../providers/rag/rag-store.ts";
+import type { ChunkScope, ChunkText, RagSearch, VectorOptions } from "../providers/rag/recall.ts";
 import type { RagRights } from "../providers/rag/source-access.ts";
 import type { EmbeddingSearchOptions } from "./discovery.ts";
+import { createTextChecks, type SecretMasker } from "./text-checks.ts";
 
 const LIMITS = { documents: 200_000, characters: 64_000_000 };
 const TEXT_LIMIT = 2_000_000;
@@ -19,14 +20,19 @@ export interface RagServiceOptions {
   readonly store: RagStore;
   /** Absent: sources are searched by words only. */
   readonly meaning?: EmbeddingSearchOptions | undefined;
-  readonly rights: Omit<RagRights, "toText">;
+  readonly rights: Omit<RagRights, "toText" | "scan" | "holdsSecret">;
+  readonly mask: SecretMasker;
 }
 
 /** Indexes and recalls documents. Searches chunks with the index that notes are searched with. */
-export function createRagService({ store, meaning, rights }: RagServiceOptions) {
+export function createRagService({ store, meaning, rights, mask }: RagServiceOptions) {
   const search = createChunkSearch(store, meaning);
   const toText = (value: Json): string => extractNoteText(value, TEXT_LIMIT).text;
-  const { providers, live } = createRagProviders({ store, search, rights: { ...rights, toText } });
+  const { providers, live } = createRagProviders({
+    store,
+    search,
+    rights: { ...rights, ...createTextChecks(mask), toText },
+  });
   return { providers, live, close: search.close };
 }
 
@@ -41,9 +47,13 @@ function createChunkSearch(store: RagStore, meaning: EmbeddingSearchOptions | un
       meaning && createNoteVectorIndex({ ...meaning, madeBy: "rag_operation__index" }),
     );
 
-  function openIndex(sources: readonly RagSource[]): Promise<PassageIndex> {
-    const ids = sources.map(({ id }) => id).sort((a, b) => a - b);
-    return indexes.open(ids.join(" "), undefined, () => createIndex(createChunkSource(store, ids)));
+  /** Callers that may read all documents share an index. */
+  function openIndex({ sources, hidden }: ChunkScope): Promise<PassageIndex> {
+    const toIds = (list: readonly { readonly id: number }[]) => list.map(({ id }) => id).sort((a, b) => a - b);
+    const [ids, without] = [toIds(sources), toIds(hidden)];
+    return indexes.open(canonicalJson([ids, without]), undefined, () =>
+      createIndex(createChunkSource(store, ids, new Set(without))),
+    );
   }
 
   /** A source without vectors is still found by words. */
@@ -70,14 +80,14 @@ function createChunkSearch(store: RagStore, meaning: EmbeddingSearchOptions | un
       }
     },
     complete: async (source, options) =>
-      meaning === undefined ? NO_EMBEDDER : makeVectors(await openIndex([source]), options),
-    async search(sources, { query, type, limit, signal }) {
-      const index = await openIndex(sources);
+      meaning === undefined ? NO_EMBEDDER : makeVectors(await openIndex({ sources: [source], hidden: [] }), options),
+    async search(scope, { query, type, limit, signal }) {
+      const index = await openIndex(scope);
       const wanted = type ?? (meaning === undefined ? "keyword" : "hybrid");
       const request = { query: toPlainQuery(query), type: wanted, limit, signal: linkSignal(signal) };
-      const { ranked, effective, unmatched, notes, searched, left } = await index.search(request);
+      const { ranked, effective, unmatched, notes, left } = await index.search(request);
       const remarks = meaning === undefined ? [`Searched by words only: ${NO_EMBEDDER}`] : [];
-      return { ranked, effective, unmatched, notes: [...remarks, ...notes], searched, left };
+      return { ranked, effective, unmatched, notes: [...remarks, ...notes], left };
     },
     async forget() {
       await Promise.all(indexes.all().map((index) => index.renew(true)));
@@ -93,11 +103,14 @@ function createChunkSearch(store: RagStore, meaning: EmbeddingSearchOptions | un
 }
 
 /** Each chunk is a document of one passage. Its vector depends on its text, its headings and its path only. */
-function createChunkSource(store: RagStore, sources: readonly number[]): DocumentSource {
+function createChunkSource(store: RagStore, sources: readonly number[], hidden: ReadonlySet<number>): DocumentSource {
   return {
     kind: "note",
     mark: () => store.mark(sources),
-    marks: () => store.chunkMarks(sources),
+    async marks() {
+      const chunks = await store.chunkMarks(sources);
+      return new Map(chunks.filter((each) => !hidden.has(each.documentId)).map(({ id, mark }) => [id, mark]));
+    },
     read: async (ids) => (await store.chunks(ids)).map(({ id, mark, ...chunk }) => toPassageDocument(id, mark, chunk)),
   };
 }

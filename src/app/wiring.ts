@@ -131,12 +131,11 @@ export async function wireParts(options: ResolvedOptions, runtime: Runtime, star
     return createRagService({
       store: store.rag,
       meaning: discovery.meaning,
+      mask,
       rights: {
         mayUse: infospaceOptions.access,
-        mayRead: (caller, action, args) => {
-          const decision = views.decide(policy, caller, action, args);
-          return decision !== undefined && decision.kind !== "deny";
-        },
+        // Recalling must not be a way around an approval.
+        mayRead: (caller, { action, args }) => views.decide(policy, caller, action, args)?.kind === "allow",
         listCallSources: infospace.lineage.sources,
         addCallSources: infospace.lineage.add,
       },

@@ -46,7 +46,10 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
 
 /** The categories of the product. They are public, so that an empty one is not unknown, whether hidden or unused. */
 export const builtInCategories: ReadonlySet<string> = new Set(
-  "agent.peer approval collection exec file infospace mcp note qm_source skill tool".split(" "),
+  (
+    "agent.peer api approval collection exec file infospace mcp memory_entry memory_operation note qm_source rag_corpus " +
+    "rag_operation skill tool web"
+  ).split(" "),
 );
 
 /** Prefixes that some models put before a tool's name. */

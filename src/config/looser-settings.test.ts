@@ -56,6 +56,16 @@ test.each<[object, object, string]>([
     { actors: { a: { tools: [], scope: "admin" } } },
     "actors.a has another scope or other attributes, which rules compare",
   ],
+  [
+    {},
+    { providers: { memory: { enabled: true } } },
+    "providers.memory.enabled adds the categories memory_operation and memory_entry",
+  ],
+  [
+    {},
+    { providers: { rag: { enabled: true } } },
+    "providers.rag.enabled adds the categories rag_operation and rag_corpus",
+  ],
   [world(["a__b"]), {}, "worlds.w is gone"],
   [world(["a__b"]), world([]), 'worlds.w.actions no longer lists "a__b"'],
   [

@@ -15,6 +15,14 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
     ...compareFiles(before.providers.file, after.providers.file),
     ...compareWeb(before.providers.web, after.providers.web),
     ...compareExec(before.providers.exec, after.providers.exec),
+    ...when(
+      !before.providers.memory.enabled && after.providers.memory.enabled,
+      "providers.memory.enabled adds the categories memory_operation and memory_entry",
+    ),
+    ...when(
+      !before.providers.rag.enabled && after.providers.rag.enabled,
+      "providers.rag.enabled adds the categories rag_operation and rag_corpus",
+    ),
     ...Object.entries(after.servers).flatMap(([name, server]) => {
       const old = getOwn(before.servers, name);
       return old === undefined ? [] : compareServer(`servers.${name}`, old, server);

@@ -74,5 +74,5 @@ export interface InfospaceOptions {
   readonly lineage?: Pick<Lineage, "add" | "sources"> | undefined;
 }
 
-/** `hidden`: the caller must not learn that the resource exists. */
-export type ResourceAccess = "allowed" | "hidden" | { readonly refused: string };
+/** `hidden`: the caller must not learn that the resource exists. `asks`: a person may still approve the use. */
+export type ResourceAccess = "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };

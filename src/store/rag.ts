@@ -1,7 +1,14 @@
 import type { ActionOwner, ActionProvenance } from "../core/action.ts";
 import { QmError } from "../core/errors.ts";
-import { canonicalJson, type JsonObject } from "../core/json.ts";
-import type { NewDocument, RagSource, RagStore, SourceContents, StoredChunk } from "../providers/rag/rag-store.ts";
+import { canonicalJson } from "../core/json.ts";
+import type {
+  DocumentCall,
+  NewDocument,
+  RagSource,
+  RagStore,
+  SourceContents,
+  StoredChunk,
+} from "../providers/rag/rag-store.ts";
 import { bindList, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql, toStorableText } from "./sql.ts";
 import { readJsonObject } from "./sql-rows.ts";
 
@@ -16,14 +23,16 @@ export const createSqlRagStore = (db: Sql, now: () => Date): RagStore => ({
       select ${SOURCE_COLUMNS} from rag_sources where tenant = ${toStorableText(tenant)} order by name, id`);
     return rows.map(toSource);
   },
-  async documents(source) {
+  async documents(sources) {
     const rows = await db.all(sql`
-      select id, document, hash, characters from rag_documents where source_id = ${source}`);
-    return rows.map(({ id, document, hash, characters }) => ({
-      id: Number(id),
-      document: String(document),
-      hash: String(hash),
-      characters: Number(characters),
+      select id, source_id, document, hash, read_by from rag_documents where source_id in (${bindList(sources)})
+      order by id`);
+    return rows.map((row) => ({
+      id: Number(row.id),
+      sourceId: Number(row.source_id),
+      document: String(row.document),
+      hash: String(row.hash),
+      read: readCall(row),
     }));
   },
   save: ({ former, source, put, removed }) =>
@@ -54,15 +63,16 @@ export const createSqlRagStore = (db: Sql, now: () => Date): RagStore => ({
     return rows.map(({ id, version, indexed_at }) => `${id} ${version} ${indexed_at}`).join(", ");
   },
   async chunkMarks(sources) {
-    const rows = await db.all(sql`select id, mark from rag_chunks where source_id in (${bindList(sources)})`);
-    return new Map(rows.map(({ id, mark }) => [Number(id), String(mark)]));
+    const rows = await db.all(sql`
+      select id, document_id, mark from rag_chunks where source_id in (${bindList(sources)})`);
+    return rows.map((row) => ({ id: Number(row.id), documentId: Number(row.document_id), mark: String(row.mark) }));
   },
   async chunks(ids) {
     const found: StoredChunk[] = [];
     for (const batch of splitIntoBatches(ids)) {
       const rows = await db.all(sql`
-        select c.id, c.source_id, c.mark, c.heading, c.text, c.line_from, c.line_to, c.offset_from, c.offset_to,
-          d.document, d.title, d.read_by
+        select c.id, c.source_id, c.document_id, c.mark, c.heading, c.text, c.line_from, c.line_to, c.offset_from, c.offset_to,
+          d.document, d.title
         from rag_chunks c join rag_documents d on d.id = c.document_id where c.id in (${bindList(batch)})`);
       found.push(...rows.map(toChunk));
     }
@@ -132,13 +142,15 @@ function toSource(row: SqlRow): RagSource {
   };
 }
 
+const readCall = (row: SqlRow): DocumentCall => readJsonObject<DocumentCall>(row, "read_by", "an indexed document");
+
 const toChunk = (row: SqlRow): StoredChunk => ({
   id: Number(row.id),
   sourceId: Number(row.source_id),
+  documentId: Number(row.document_id),
   mark: String(row.mark),
   document: String(row.document),
   title: String(row.title),
-  read: readJsonObject<{ action: string; args: JsonObject }>(row, "read_by", "an indexed document"),
   heading: String(row.heading),
   text: String(row.text),
   lines: [Number(row.line_from), Number(row.line_to)],

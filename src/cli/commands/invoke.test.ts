@@ -1,6 +1,9 @@
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import type { Io } from "../context.ts";
+import { cleanUp, createTestFolder, qm } from "../testing.ts";
 import { readCallArguments } from "./invoke.ts";
+
+afterAll(cleanUp);
 
 const schema = {
   type: "object",
@@ -68,4 +71,17 @@ test("stops waiting for stdin on an interrupt", async () => {
   controller.abort();
 
   await expect(reading).rejects.toMatchObject({ code: "cancelled" });
+});
+
+test("shows the progress of a call on a terminal, and clears it", async () => {
+  const config = "providers: { rag: { enabled: true } }\n";
+  const folder = await createTestFolder({ "quartermaster.yaml": config, "a.md": "Herons.\n", "b.md": "Owls.\n" });
+  const argv = ["invoke", "rag_operation__index", '{"source":"birds","files":["*.md"]}'];
+
+  const { out, err } = await qm(folder, argv, { columns: 100 });
+
+  expect(err).toContain("\r\u001B[K2 of 2 documents read");
+  expect(err.endsWith("\r\u001B[K")).toBe(true);
+  expect(JSON.parse(out)).toMatchObject({ documents: 2 });
+  expect((await qm(folder, argv)).err).toBe("");
 });

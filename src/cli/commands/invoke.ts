@@ -52,6 +52,7 @@ async function runInvoke(
   const options = { caller, signal: io.signal, via: "cli", keep, dialogue, ...omitUndefined({ timeoutMs }) };
   const outcome = await quartermaster.invoke(name, args, options);
   stopProgress();
+  dialogue.end();
 
   const { value: _shortened, ...answer } = outcome;
   const { status, action, callId } = outcome;
@@ -70,12 +71,21 @@ async function runInvoke(
   out.problem({ ...error, ...omitUndefined({ action, hint }), call_id: callId });
 }
 
-/** Prints messages to the user as they come, and nothing else. Asks nothing. */
-function createSayDialogue(stderr: Io["stderr"]): Dialogue {
+/** Prints messages to the user as they come, and on a terminal the progress. Asks nothing. */
+function createSayDialogue(stderr: Io["stderr"]): Dialogue & { end(): void } {
+  let isShown = false;
   return {
     owner: "cli",
     capabilities: {},
-    progress() {},
+    progress({ progress, total, message = "" }) {
+      if (!stderr.isTTY) return;
+      isShown = true;
+      const count = total === undefined ? `${progress}` : `${progress} of ${total}`;
+      stderr.write(`\r\u001B[K${toOneLine(`${count} ${message}`)}`);
+    },
+    end() {
+      if (isShown) stderr.write("\r\u001B[K");
+    },
     log({ logger, data }) {
       // On a terminal, the line about the progress is overwritten.
       const start = stderr.isTTY ? "\r\u001B[K" : "";

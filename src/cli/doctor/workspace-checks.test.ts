@@ -51,3 +51,21 @@ test("warns of unknown names and suggests similar ones", async () => {
     "warn cem: the token has fewer than 16 characters",
   ]);
 });
+
+test("says how documents are recalled", async () => {
+  const find = async (config: object) => {
+    const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify(config) });
+    const { checks } = JSON.parse((await qm(cwd, ["doctor", "--json"], { env: {} })).out);
+    return (checks as readonly DoctorCheck[]).find(({ about }) => about === "recall");
+  };
+
+  expect(await find({})).toBeUndefined();
+  expect(await find({ providers: { rag: { enabled: true } } })).toMatchObject({
+    status: "ok",
+    message: expect.stringContaining("by words only"),
+  });
+  expect(await find({ providers: { rag: { enabled: true }, file: { enabled: false } } })).toMatchObject({
+    status: "warn",
+    message: "there are no documents to index",
+  });
+});

@@ -54,6 +54,7 @@ export async function checkCatalog(
         ...checkApprovers(workspace),
         checkWireNames(workspace),
         await checkSearch(workspace),
+        ...checkRecall(workspace),
       ];
     } finally {
       await workspace.close();
@@ -225,4 +226,14 @@ async function checkSearch({ quartermaster, config }: Workspace): Promise<Doctor
   const { state, reason = "vectors are missing", hint } = quartermaster.embeddings.status();
   if (state === "ready") return ok("search", `by words and by meaning (${embedder})`);
   return warn("search", `by words only: ${reason}`, hint ?? "Run `qm embeddings build`.");
+}
+
+function checkRecall({ config: { providers, search } }: Workspace): readonly DoctorCheck[] {
+  const { rag, file, web } = providers;
+  if (!rag.enabled) return [];
+  if (!file.enabled && !web.enabled)
+    return [warn("recall", "there are no documents to index", "Set providers.file.enabled or providers.web.enabled.")];
+  const byMeaning = search.embedder.class !== undefined && search.embedder.class !== null;
+  if (byMeaning) return [ok("recall", "by words and by meaning")];
+  return [ok("recall", "by words only; with search.embedder.class also by meaning")];
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import type { InputSchema } from "../../core/standard-schema.ts";
@@ -10,10 +11,37 @@ import {
   MEMORY_ENTRY,
   MEMORY_OPERATION,
   type MemoryFacts,
+  type MemoryScope,
   toMemoryAction,
 } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
+import type { MemoryStore } from "./memory-store.ts";
 import { type MemoryLayer, memoryLayers, memoryLimits, memoryTypes, SLUG_FORM } from "./memory-text.ts";
+
+export interface MemorySearchQuery {
+  readonly query: string;
+  readonly limit: number;
+  readonly signal: AbortSignal;
+}
+
+/** The ids of the versions that were found, the best first, and a remark on how. */
+export interface MemorySearchResult {
+  readonly ids: readonly number[];
+  readonly note?: string;
+}
+
+/** Everything that the actions on memory need from outside. */
+export interface MemoryParts {
+  readonly store: MemoryStore;
+  readonly now: () => Date;
+  /** The policy's decision on an entry, besides that on the operation. */
+  access(entry: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };
+  /** Searches the current entries of these scopes. */
+  search(scopes: readonly MemoryScope[], query: MemorySearchQuery): Promise<MemorySearchResult>;
+  /** The signs that a text misleads models. */
+  scan(text: string): readonly string[];
+  /** Whether a text holds a secret that the configuration knows. */
+  holdsSecret(text: string): boolean;
+}
 
 /** Memory holds what a model may see, so redaction tokens in arguments stay tokens. */
 export const defineMemoryAction = <Schema extends InputSchema>(
@@ -58,30 +86,42 @@ export const toMemoryView = ({ scope, slug, name, description, type, version, ..
   changed_by: facts.changedBy,
 });
 
+/** An entry, or as much of it as is known: its type is one of the tags that rules see. */
+type EntryFacts = Parameters<typeof toMemoryAction>[0];
+
 /**
- * Throws `denied` if the policy refuses the entry itself. The operation must not be a way around a rule about the entry.
- * A call that a person has approved was decided with the entry.
+ * Throws if the policy refuses the entry itself: the operation must not be a way around a rule about the entry. `reads`: an
+ * entry that can be read only with approval needs one here, too.
  */
 export async function requireMemoryAccess(
-  { store, access }: MemoryParts,
-  { layer, slug }: { readonly layer: MemoryLayer; readonly slug: string },
+  parts: Pick<MemoryParts, "store" | "access">,
+  entry: EntryFacts,
   { caller, approvalDecision }: Pick<CallContext, "caller" | "approvalDecision">,
+  { reads }: { readonly reads: boolean },
 ): Promise<void> {
-  const answer = access(toMemoryAction({ scope: getMemoryScope(caller, layer), slug }), caller);
-  if (answer === "allowed" || (answer !== "hidden" && approvalDecision !== undefined)) return;
-  if (answer === "hidden") throw await createUnknownMemoryError({ store, access }, { layer, slug }, { caller });
+  const { slug, scope } = entry;
+  const answer = parts.access(toMemoryAction(entry), caller);
+  if (answer === "allowed") return;
+  if (answer === "hidden") throw await createUnknownMemoryError(parts, { layer: scope.layer, slug }, { caller });
+  if (answer.asks && (!reads || approvalDecision !== undefined)) return;
   throw new QmError("denied", `the memory ${slug} may not be used: ${answer.refused}`);
+}
+
+/** Whether the entry may be listed, as actions are that need approval. */
+export function mayListMemory({ access }: Pick<MemoryParts, "access">, entry: EntryFacts, caller: Caller): boolean {
+  const answer = access(toMemoryAction(entry), caller);
+  return answer === "allowed" || (answer !== "hidden" && answer.asks === true);
 }
 
 /** Suggestions come only from the layers of the caller, and only with entries that the policy lets it see. */
 export async function createUnknownMemoryError(
-  { store, access }: Pick<MemoryParts, "store" | "access">,
+  parts: Pick<MemoryParts, "store" | "access">,
   { layer, slug }: { readonly layer: MemoryLayer; readonly slug: string },
   { caller }: Pick<CallContext, "caller">,
 ): Promise<QmError> {
   const listSlugs = async (from: MemoryLayer): Promise<readonly string[]> => {
-    const entries = await store.list(getMemoryScope(caller, from));
-    return entries.filter((each) => access(toMemoryAction(each), caller) !== "hidden").map((each) => each.slug);
+    const entries = await parts.store.list(getMemoryScope(caller, from));
+    return entries.filter((each) => mayListMemory(parts, each, caller)).map((each) => each.slug);
   };
   const other = memoryLayers.find((each) => each !== layer) ?? layer;
   const isInOther = (await listSlugs(other)).includes(slug);

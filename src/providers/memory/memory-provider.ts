@@ -1,6 +1,7 @@
 import type { Provider } from "../../catalog/define-action.ts";
 import type { LiveResources } from "../../catalog/snapshot.ts";
 import { SEPARATOR } from "../../core/names.ts";
+import type { MemoryParts } from "./memory-action.ts";
 import {
   getMemoryScope,
   MEMORY_ENTRY,
@@ -9,7 +10,6 @@ import {
   READ_MEMORY,
   toMemoryAction,
 } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
 import { memoryLayers } from "./memory-text.ts";
 import { listMemoryAction, memoryHistoryAction, readMemoryAction } from "./recall.ts";
 import { forgetAction, rememberAction, restoreAction } from "./remember.ts";

@@ -2,17 +2,18 @@ import { z } from "zod";
 import type { Action, CallContext } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
+import type { MemoryParts } from "./memory-action.ts";
 import {
   createUnknownMemoryError,
   defineMemoryAction,
   layerShape,
+  mayListMemory,
   requireMemoryAccess,
   slugShape,
   toMemoryView,
   typeShape,
 } from "./memory-action.ts";
-import { getMemoryScope, type MemoryFacts, type MemoryVersion, toMemoryAction } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
+import { getMemoryScope, type MemoryFacts, type MemoryVersion } from "./memory-entry.ts";
 import { memoryLayers } from "./memory-text.ts";
 
 const offsetShape = (what: string) => z.int().min(0).max(1e9).default(0).describe(what);
@@ -37,11 +38,11 @@ export const readMemoryAction = (parts: MemoryParts): Action =>
 
 async function readMemory(parts: MemoryParts, args: z.output<typeof readInput>, context: CallContext) {
   const { layer, slug, offset, limit } = args;
-  await requireMemoryAccess(parts, { layer, slug }, context);
   const entry = await parts.store.get(getMemoryScope(context.caller, layer), slug);
   if (entry === undefined) throw await createUnknownMemoryError(parts, { layer, slug }, context);
+  await requireMemoryAccess(parts, entry, context, { reads: true });
   const lines = entry.body.split("\n");
-  const signs = parts.scan({ name: "", description: entry.body });
+  const signs = parts.scan(entry.body);
   return omitUndefined({
     ...toMemoryView(entry),
     body: lines.slice(offset, offset + limit).join("\n"),
@@ -79,7 +80,7 @@ async function listMemories(parts: MemoryParts, args: z.output<typeof listInput>
   const scopes = (layer === undefined ? memoryLayers : [layer]).map((each) => getMemoryScope(caller, each));
   const listed = (await Promise.all(scopes.map((scope) => parts.store.list(scope)))).flat();
   const mayShow = (entry: MemoryFacts): boolean =>
-    (type === undefined || entry.type === type) && parts.access(toMemoryAction(entry), caller) === "allowed";
+    (type === undefined || entry.type === type) && mayListMemory(parts, entry, caller);
   const usable = listed.filter(mayShow).sort((a, b) => b.id - a.id);
   if (query.trim() === "") return toPage(usable, offset, limit);
   // All of them are ranked, so that those of another type or hidden ones do not displace others.
@@ -118,10 +119,10 @@ export const memoryHistoryAction = (parts: MemoryParts): Action =>
     input: historyInput,
     examples: [{ args: { layer: "shared", slug: "release-day" } }],
     async run({ layer, slug, offset, limit }, context) {
-      await requireMemoryAccess(parts, { layer, slug }, context);
       const scope = getMemoryScope(context.caller, layer);
       const { versions, total } = await parts.store.history(scope, slug, { offset, limit });
       if (total === 0) throw await createUnknownMemoryError(parts, { layer, slug }, context);
+      for (const version of versions) await requireMemoryAccess(parts, version, context, { reads: true });
       if (offset >= total)
         throw new QmError("invalid_arguments", `the memory ${slug} has ${total} versions, so offset is too large`);
       return omitUndefined({

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Action, CallContext } from "../../core/action.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
+import type { MemoryParts } from "./memory-action.ts";
 import {
   createUnknownMemoryError,
   defineMemoryAction,
@@ -12,7 +13,6 @@ import {
   typeShape,
 } from "./memory-action.ts";
 import { getMemoryScope } from "./memory-entry.ts";
-import type { MemoryParts } from "./memory-parts.ts";
 import { type MemoryLayer, type MemoryText, memoryLimits } from "./memory-text.ts";
 
 const rememberInput = z.strictObject({
@@ -69,9 +69,10 @@ export const forgetAction = (parts: MemoryParts): Action =>
     input: z.strictObject({ layer: layerShape, slug: slugShape }),
     examples: [{ args: { layer: "shared", slug: "release-day" } }],
     async run({ layer, slug }, context) {
-      await requireMemoryAccess(parts, { layer, slug }, context);
-      const author = toAuthor(parts, context);
-      const isForgotten = await parts.store.forget(getMemoryScope(context.caller, layer), slug, author);
+      const scope = getMemoryScope(context.caller, layer);
+      const entry = await parts.store.get(scope, slug);
+      if (entry !== undefined) await requireMemoryAccess(parts, entry, context, { reads: false });
+      const isForgotten = await parts.store.forget(scope, slug, toAuthor(parts, context));
       if (!isForgotten) throw await createUnknownMemoryError(parts, { layer, slug }, context);
       return { layer, slug, forgotten: true };
     },
@@ -89,7 +90,6 @@ export const restoreAction = (parts: MemoryParts): Action =>
     }),
     examples: [{ args: { layer: "shared", slug: "release-day", version: 1 } }],
     async run({ layer, slug, version }, context) {
-      await requireMemoryAccess(parts, { layer, slug }, context);
       const earlier = await parts.store.getVersion(getMemoryScope(context.caller, layer), slug, version);
       if (earlier !== undefined) return remember(parts, layer, earlier, context);
       const hint = "Read its history to see the versions.";
@@ -101,6 +101,9 @@ async function remember(parts: MemoryParts, layer: MemoryLayer, args: MemoryText
   const text = toDisplayable(args);
   checkText(parts, text);
   const scope = getMemoryScope(context.caller, layer);
+  const current = await parts.store.get(scope, text.slug);
+  for (const entry of [{ ...text, scope }, ...(current === undefined ? [] : [current])])
+    await requireMemoryAccess(parts, entry, context, { reads: false });
   const { version, change } = await parts.store.put(scope, text, toAuthor(parts, context));
   return { action: formatMemoryName(layer, text.slug), layer, slug: text.slug, version, change };
 }
@@ -128,13 +131,13 @@ function checkText(parts: MemoryParts, text: MemoryText): void {
     if (text[field].length > memoryLimits[field])
       throw new QmError("invalid_arguments", `the ${field} is longer than ${memoryLimits[field]} characters`);
   }
-  const signs = parts.scan(text);
+  const signs = parts.scan(`${text.name}\n${text.description}`);
   if (signs.length > 0) {
     const hint = "Describe in plain words when the memory is useful, without instructions. Details belong in the body.";
     const message = `the name or description could mislead models: ${signs.join(", ")}`;
     throw new QmError("invalid_arguments", message, { hint });
   }
-  if (parts.holdsSecret([text.name, text.description, text.body])) {
+  if ([text.name, text.description, text.body].some(parts.holdsSecret)) {
     const hint = "Leave the secret out, or say where it is stored.";
     throw new QmError("invalid_arguments", "the memory holds the value of a known secret", { hint });
   }

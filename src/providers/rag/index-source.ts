@@ -2,12 +2,13 @@ import { createHash } from "node:crypto";
 import type { ActionOwner, CallContext } from "../../core/action.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
+import { toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
-import type { RagSearch } from "./rag-search.ts";
 import type { NewDocument, RagSource, RagStore, SourceContents, StoredDocument } from "./rag-store.ts";
 import { type DocumentReading, type ReadDocument, readDocuments, type UnreadDocument } from "./read-documents.ts";
+import type { RagSearch } from "./recall.ts";
 import { OPERATIONS, type RagRights, type SourceAccess } from "./source-access.ts";
 import { findTitle, splitDocument } from "./split-document.ts";
 
@@ -18,7 +19,8 @@ export interface IndexParts {
   readonly access: SourceAccess;
 }
 
-export type IndexRequest = SourceContents & Readonly<{ source: string; description?: string | undefined }>;
+export type IndexRequest = SourceContents &
+  Readonly<{ source: string; description?: string | undefined; preview?: boolean }>;
 
 /** Changed whenever documents are split differently, so that they are split again. */
 const SPLITTER = "1";
@@ -28,22 +30,28 @@ const INDEX = actionName(OPERATIONS, "index");
 export async function indexSource(parts: IndexParts, request: IndexRequest, context: CallContext): Promise<JsonObject> {
   const { store, search, rights } = parts;
   const { caller, signal, dialogue } = context;
+  const description = request.description === undefined ? undefined : checkDescription(rights, request.description);
   const former = await findFormer(parts, request, caller);
   const contents = pickContents(request) ?? former?.contents;
   if (contents === undefined) {
     const hint = "Give files, folder, urls or collection. To index a known source again, its name is enough.";
     throw new QmError("invalid_arguments", `there is nothing to index as ${quoteName(request.source)}`, { hint });
   }
-  const known = new Map((former ? await store.documents(former.id) : []).map((each) => [each.document, each]));
-  const reading = readDocuments(contents, context, rights.toText);
+  const known = new Map((former ? await store.documents([former.id]) : []).map((each) => [each.document, each]));
+  const reading = readDocuments(contents, context, rights);
   const found = await compareDocuments(reading, known, (progress) =>
     dialogue?.progress({ progress, total: Math.max(reading.total, progress), message: "documents read" }),
   );
   if (former === undefined && found.put.length === 0) throw nothingReadError(request.source, found.failed);
+  const report = toReport(found, reading);
+  const texts = found.put.flatMap(({ document, chunks }) => chunks.map((chunk) => ({ ...chunk, document })));
+  if (request.preview) {
+    const characters = found.put.reduce((sum, document) => sum + document.characters, 0);
+    return { source: request.source, preview: true, ...report, new_chunks: texts.length, new_characters: characters };
+  }
 
   const onProgress = ({ done, total }: { done: number; total: number }) =>
     dialogue?.progress({ progress: done, total, message: "chunks embedded" });
-  const texts = found.put.flatMap(({ document, chunks }) => chunks.map((chunk) => ({ ...chunk, document })));
   await search.prepare(texts, { signal, onProgress });
   signal.throwIfAborted();
   // Unchanged documents came from the same actions as before.
@@ -52,7 +60,7 @@ export async function indexSource(parts: IndexParts, request: IndexRequest, cont
   const actions = new Set([...(former?.madeFrom.actions ?? []), ...read].filter((name) => name !== INDEX));
   const source = {
     name: request.source,
-    description: request.description ?? former?.description ?? "",
+    description: description ?? former?.description ?? "",
     owner: former?.owner ?? toOwner(caller, isPrivate),
     madeFrom: { actions: [...actions].sort(), maker: former?.madeFrom.maker ?? toOwner(caller, true) },
     contents,
@@ -63,14 +71,35 @@ export async function indexSource(parts: IndexParts, request: IndexRequest, cont
     source: saved.name,
     documents: saved.documents,
     chunks: saved.chunks,
-    added: found.added,
-    changed: found.put.length - found.added,
-    unchanged: found.unchanged,
-    removed: found.gone,
-    failed: found.failed,
-    ...(found.cut.length > 0 ? { cut: found.cut } : {}),
-    ...(reading.isLimited ? { limited: true } : {}),
+    ...report,
     ...(withoutVectors === undefined ? {} : { note: `Found by words only: ${withoutVectors}` }),
+  };
+}
+
+/** Other actors see it in lists, so it must be one line without instructions to models. */
+function checkDescription(rights: RagRights, text: string): string {
+  const description = toOneLine(text);
+  const signs = rights.scan(description);
+  if (signs.length === 0 && !rights.holdsSecret(description)) return description;
+  const why = signs.length === 0 ? "it holds the value of a known secret" : signs.join(", ");
+  const hint = "Say in plain words what the source is about.";
+  throw new QmError("invalid_arguments", `the description could mislead models or leak: ${why}`, { hint });
+}
+
+const LISTED = 20;
+
+function toReport(found: Comparison, { isLimited }: DocumentReading): JsonObject {
+  const { failed, cut, added, unchanged, skipped, gone } = found;
+  return {
+    added,
+    changed: found.put.length - added,
+    unchanged,
+    removed: gone,
+    failed: failed.slice(0, LISTED),
+    ...(failed.length > LISTED ? { failed_total: failed.length } : {}),
+    ...(skipped > 0 ? { skipped } : {}),
+    ...(cut.length > 0 ? { cut: cut.slice(0, LISTED), cut_total: cut.length } : {}),
+    ...(isLimited ? { limited: true } : {}),
   };
 }
 
@@ -95,6 +124,8 @@ interface Comparison {
   cut: string[];
   added: number;
   unchanged: number;
+  /** Files of a folder that are not text. */
+  skipped: number;
   gone: number;
 }
 
@@ -103,7 +134,7 @@ async function compareDocuments(
   known: ReadonlyMap<string, StoredDocument>,
   onProgress: (done: number) => void,
 ): Promise<Comparison> {
-  const found: Comparison = { put: [], removed: [], failed: [], cut: [], added: 0, unchanged: 0, gone: 0 };
+  const found: Comparison = { put: [], removed: [], failed: [], cut: [], added: 0, unchanged: 0, skipped: 0, gone: 0 };
   const kept = new Set<string>();
   const changed = new Set<string>();
   let done = 0;
@@ -112,6 +143,10 @@ async function compareDocuments(
     onProgress(++done);
     const former = known.get(each.document);
     if (!("content" in each)) {
+      if (each.isSkipped) {
+        found.skipped++;
+        continue;
+      }
       if (each.retryable && former !== undefined) kept.add(each.document);
       found.failed.push(toFailure(each, kept.has(each.document)));
       continue;

@@ -3,9 +3,8 @@ import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { LiveResources } from "../../catalog/snapshot.ts";
 import { SEPARATOR } from "../../core/names.ts";
 import { type IndexParts, indexSource } from "./index-source.ts";
-import { recallTypes } from "./rag-search.ts";
 import type { RagSource } from "./rag-store.ts";
-import { recall } from "./recall.ts";
+import { recall, recallTypes } from "./recall.ts";
 import { CORPUS, createSourceAccess, OPERATIONS, RECALL, toCorpus } from "./source-access.ts";
 
 const INDEX_MS = 60 * 60 * 1000;
@@ -31,15 +30,19 @@ export function createRagProviders(options: Omit<IndexParts, "access">) {
       timeoutMs: INDEX_MS,
       input: z.strictObject({
         source: sourceName,
-        description: z.string().max(1_000).optional().describe("What the source is about."),
+        description: z.string().max(300).optional().describe("What the source is about, on one line."),
         files: z.array(text(1_000)).min(1).max(50).optional().describe("Patterns such as docs/**/*.md."),
-        folder: text(1_000).optional().describe("Folder of which every text file is indexed."),
+        folder: text(1_000)
+          .optional()
+          .describe("Folder of which every text file is indexed. Hidden files and folders are left out."),
         urls: z.array(text(4_000)).min(1).max(500).optional().describe("Addresses of web pages."),
         collection: text(256).optional().describe("Handle of a collection. The source is visible only to you."),
+        preview: z.boolean().default(false).describe("Only count what would be indexed and embedded."),
       }),
       examples: [
         { args: { source: "docs", description: "The manual.", files: ["docs/**/*.md"] } },
         { args: { source: "docs" }, description: "Index it again" },
+        { args: { source: "code", folder: "src", preview: true }, description: "See how much it is first" },
       ],
       run: (args, context) => indexSource(parts, args, context),
     }),
@@ -68,7 +71,7 @@ export function createRagProviders(options: Omit<IndexParts, "access">) {
         const [source] = await access.require([name], caller);
         if (source === undefined) return { source: name, dropped: false };
         await store.drop(source.id);
-        await search.forget(source);
+        await search.forget();
         return { source: name, dropped: true, documents: source.documents, chunks: source.chunks };
       },
     }),

@@ -46,11 +46,14 @@ export interface RagDocument {
   readonly read: DocumentCall;
 }
 
-export type StoredDocument = Readonly<{ id: number; document: string; hash: string; characters: number }>;
+export type StoredDocument = Pick<RagDocument, "document" | "hash" | "read"> &
+  Readonly<{ id: number; sourceId: number }>;
 export type NewDocument = RagDocument & { readonly chunks: readonly DocumentChunk[] };
 export type StoredChunk = DocumentChunk &
-  Pick<RagDocument, "document" | "title" | "read"> &
-  Readonly<{ id: number; sourceId: number; mark: string }>;
+  Pick<RagDocument, "document" | "title"> &
+  Readonly<{ id: number; sourceId: number; documentId: number; mark: string }>;
+
+export type ChunkMark = Readonly<{ id: number; documentId: number; mark: string }>;
 
 export interface SourceChange {
   /** The version that was read before. Absent: the source is new. */
@@ -63,13 +66,13 @@ export interface SourceChange {
 
 export interface RagStore {
   list(tenant: string): Promise<readonly RagSource[]>;
-  documents(source: number): Promise<readonly StoredDocument[]>;
+  documents(sources: readonly number[]): Promise<readonly StoredDocument[]>;
   /** All or nothing. Throws `conflict` if another process has indexed or dropped the source since it was read. */
   save(change: SourceChange): Promise<RagSource>;
   drop(source: number): Promise<void>;
   /** A text that changes whenever one of the sources does. */
   mark(sources: readonly number[]): Promise<string>;
-  /** The chunks by id, each with a text that changes with it. */
-  chunkMarks(sources: readonly number[]): Promise<ReadonlyMap<number, string>>;
+  /** The chunks, each with a text that changes with it. */
+  chunkMarks(sources: readonly number[]): Promise<readonly ChunkMark[]>;
   chunks(ids: readonly number[]): Promise<readonly StoredChunk[]>;
 }

@@ -1,11 +1,16 @@
 import type { CallContext } from "../../core/action.ts";
 import { type ErrorCode, errorCodes, QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { normalizeArgs } from "../../core/normalize-arguments.ts";
 import { toOutcomeError } from "../../core/outcome.ts";
 import type { DocumentCall, SourceContents } from "./rag-store.ts";
+import type { RagRights } from "./source-access.ts";
 
 export const documentLimits = { documents: 5_000, characters: 32_000_000, documentCharacters: 2_000_000 };
 const FOLDER_DEPTH = 20;
+/** A hidden file, or one in a hidden folder. */
+const HIDDEN = /(?:^|\/)\./;
 const MARKDOWN = /\.(?:md|mdx|markdown)$/i;
 
 /** `cut`: only the first part was read. */
@@ -18,8 +23,14 @@ export interface ReadDocument {
   readonly read: DocumentCall;
 }
 
-/** `retryable`: reading it later may succeed. */
-export type UnreadDocument = Readonly<{ document: string; code: ErrorCode; error: string; retryable: boolean }>;
+/** `retryable`: reading it later may succeed. `isSkipped`: it is in a folder and not text, which is no failure. */
+export type UnreadDocument = Readonly<{
+  document: string;
+  code: ErrorCode;
+  error: string;
+  retryable: boolean;
+  isSkipped: boolean;
+}>;
 
 export interface DocumentReading {
   readonly documents: AsyncIterable<ReadDocument | UnreadDocument>;
@@ -40,11 +51,11 @@ const ENDING: ReadonlySet<string> = new Set<ErrorCode>([
   "store_failed",
 ]);
 
-/** Reads documents through other actions only, so that every rule about them binds. `toText` formats an item of a collection. */
+/** Reads documents through other actions only, so that every rule about them binds. */
 export function readDocuments(
   contents: SourceContents,
   context: CallContext,
-  toText: (value: Json) => string,
+  { toText, holdsSecret }: Pick<RagRights, "toText" | "holdsSecret">,
 ): DocumentReading {
   const actions = new Set<string>();
   const state = { total: 0, isLimited: false };
@@ -59,22 +70,26 @@ export function readDocuments(
     throw toOutcomeError(outcome);
   }
 
-  async function listFiles(): Promise<readonly string[]> {
+  /** The paths in order, and whether a pattern names them. */
+  async function listFiles(): Promise<readonly (readonly [path: string, isNamed: boolean])[]> {
     const { files = [], folder } = contents;
-    const paths = new Set<string>();
+    const paths = new Map<string, boolean>();
     const limit = documentLimits.documents;
-    for (const pattern of files) {
-      const found = await call("file__glob", { pattern, limit });
-      for (const path of toTexts(found.paths)) paths.add(path);
-      if (found.truncated === true || found.incomplete === true) state.isLimited = true;
-    }
     if (folder !== undefined) {
       const found = await call("file__list", { path: folder, depth: FOLDER_DEPTH, limit });
       const entries = Array.isArray(found.entries) ? found.entries.filter(isRecord) : [];
-      for (const { path, kind } of entries) if (kind === "file" && typeof path === "string") paths.add(path);
+      const start = found.path === "." ? 0 : String(found.path).length + 1;
+      for (const { path, kind } of entries) {
+        if (kind === "file" && typeof path === "string" && !HIDDEN.test(path.slice(start))) paths.set(path, false);
+      }
       if (found.truncated === true || found.incomplete === true) state.isLimited = true;
     }
-    return [...paths].sort();
+    for (const pattern of files) {
+      const found = await call("file__glob", { pattern, limit });
+      for (const path of toTexts(found.paths)) paths.set(path, true);
+      if (found.truncated === true || found.incomplete === true) state.isLimited = true;
+    }
+    return [...paths].sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
   /** A long file comes in slices. They must be of the same file. */
@@ -86,8 +101,9 @@ export function readDocuments(
       const { content: text, sha256, next_offset: offset, next_byte_offset: byteOffset } = slice;
       if (digest !== undefined && sha256 !== undefined && sha256 !== digest)
         throw new QmError("conflict", "the file was changed while it was read");
+      if (typeof text !== "string") throw new QmError("unsupported_content", `${quoteName(path)} is not a text file`);
       digest ??= sha256;
-      content += typeof text === "string" ? text : "";
+      content += text;
       const hasMore = typeof offset === "number";
       const isFull = content.length >= documentLimits.documentCharacters;
       if (!hasMore || isFull) {
@@ -98,7 +114,9 @@ export function readDocuments(
     }
   }
 
-  async function readPage(url: string): Promise<ReadDocument> {
+  async function readPage(given: string): Promise<ReadDocument> {
+    // Rules see addresses in this form, also when the passages are recalled.
+    const url = String(normalizeArgs({ url: "url" }, { url: given }).args.url);
     const { title, content, truncated } = await call("web__fetch", { url });
     if (typeof content !== "string") throw new QmError("unsupported_content", "the page has no text");
     const read = { action: "web__fetch", args: { url } };
@@ -138,14 +156,22 @@ export function readDocuments(
     return { document, ...cutContent(content, true), isMarkdown: false, read };
   }
 
-  async function attempt(document: string, read: () => Promise<ReadDocument>): Promise<ReadDocument | UnreadDocument> {
+  async function attempt(
+    document: string,
+    read: () => Promise<ReadDocument>,
+    isNamed = true,
+  ): Promise<ReadDocument | UnreadDocument> {
     try {
-      return await read();
+      const found = await read();
+      // It would be sent to the embedder.
+      if (!holdsSecret(found.content)) return found;
+      throw new QmError("denied", `${quoteName(document)} holds the value of a known secret`);
     } catch (thrown) {
       context.signal.throwIfAborted();
       if (!(thrown instanceof QmError) || thrown instanceof WaitingForApproval || ENDING.has(thrown.code)) throw thrown;
       const { code, message: error } = thrown;
-      return { document, code, error, retryable: errorCodes[code].retryable || code === "conflict" };
+      const isSkipped = !isNamed && code === "unsupported_content";
+      return { document, code, error, retryable: errorCodes[code].retryable || code === "conflict", isSkipped };
     }
   }
 
@@ -154,7 +180,7 @@ export function readDocuments(
     requireActions(contents, context);
     const paths = await listFiles();
     state.total = paths.length + urls.length;
-    for (const path of paths) yield await attempt(path, () => readFile(path));
+    for (const [path, isNamed] of paths) yield await attempt(path, () => readFile(path), isNamed);
     for (const url of urls) yield await attempt(url, () => readPage(url));
     if (collection !== undefined) yield* readCollection(collection);
   }

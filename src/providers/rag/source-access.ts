@@ -1,10 +1,10 @@
 import { defineResource } from "../../catalog/define-action.ts";
-import type { Action } from "../../core/action.ts";
+import type { Action, CallContext } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import type { Json } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
-import type { RagSource, RagStore } from "./rag-store.ts";
+import type { DocumentCall, RagSource, RagStore } from "./rag-store.ts";
 
 export const OPERATIONS = "rag_operation";
 export const CORPUS = "rag_corpus";
@@ -12,15 +12,19 @@ export const RECALL = actionName(OPERATIONS, "recall");
 
 /** The rules of the instance that decide who may use what. */
 export interface RagRights {
-  mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string };
-  /** Whether the policy would let the caller read a document with this call. */
-  mayRead(caller: Caller, action: string, args: JsonObject): boolean;
+  mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };
+  /** Whether the policy would let the caller make this call without approval. */
+  mayRead(caller: Caller, call: DocumentCall): boolean;
   /** The actions whose data the running call has. */
   listCallSources(): readonly string[];
   /** Adds actions whose data the running call has read. */
   addCallSources(actions: readonly string[]): void;
   /** The text of a stored value. */
   toText(value: Json): string;
+  /** The signs that a text misleads models. */
+  scan(text: string): readonly string[];
+  /** Whether a text holds a secret that the configuration knows. */
+  holdsSecret(text: string): boolean;
 }
 
 /** A source as the action that the policy decides on. Invoking it recalls from this source only. */
@@ -29,7 +33,8 @@ export function toCorpus(source: RagSource): Action {
   const facts = `${documents} documents, ${chunks} chunks, indexed ${indexedAt}`;
   const action = defineResource(CORPUS, {
     entry: name,
-    description: `Recall passages from the source ${name}: ${facts}.${description === "" ? "" : ` ${description}`}`,
+    // It comes from a model, so it is quoted.
+    description: `Recall passages from the source ${name}: ${facts}.${description === "" ? "" : ` ${JSON.stringify(description)}`}`,
     target: RECALL,
     transform: { set: { sources: ["$entry"] } },
   });
@@ -40,7 +45,11 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
   /** A caller's own source comes before one of the tenant with the same name. */
   async function listVisible(caller: Caller): Promise<readonly RagSource[]> {
     const all = await store.list(caller.tenant ?? "");
-    const visible = all.filter((source) => rights.mayUse(toCorpus(source), caller) === "allowed");
+    const visible = all.filter((source) => {
+      const answer = rights.mayUse(toCorpus(source), caller);
+      // As actions that need approval, it is listed.
+      return answer === "allowed" || (answer !== "hidden" && answer.asks === true);
+    });
     const byName = new Map<string, RagSource>();
     for (const source of visible.toSorted((a, b) => Number(isPrivate(a)) - Number(isPrivate(b))))
       byName.set(source.name, source);
@@ -58,7 +67,11 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
     });
   }
 
-  return { listVisible, require };
+  /** Whether the call may recall from a source that `listVisible` lists: some need approval. */
+  const mayRecall = (source: RagSource, { caller, approvalDecision }: CallContext): boolean =>
+    approvalDecision !== undefined || rights.mayUse(toCorpus(source), caller) === "allowed";
+
+  return { listVisible, require, mayRecall };
 }
 
 export type SourceAccess = ReturnType<typeof createSourceAccess>;

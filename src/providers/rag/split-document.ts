@@ -105,9 +105,11 @@ function* splitLong(content: string, { from, to }: Line): Generator<Line> {
 function findEnd(content: string, start: number): number {
   const end = start + CHUNK_LENGTH;
   const half = start + CHUNK_LENGTH / 2;
+  // Only the second half is searched: to the start of a long line it would take quadratic time.
+  const window = content.slice(half, end);
   for (const border of ["\n", ". ", " "]) {
-    const at = content.lastIndexOf(border, end - border.length);
-    if (at >= half) return at + border.length;
+    const at = window.lastIndexOf(border);
+    if (at >= 0) return half + at + border.length;
   }
   const isInCharacter = /[\uDC00-\uDFFF]/.test(content[end] ?? "");
   return isInCharacter ? end - 1 : end;

@@ -142,11 +142,12 @@ export async function importMemories(context: Context, workspace: Workspace, fol
   const counts = { created: 0, replaced: 0, unchanged: 0 };
   const problems: { file: string; line: number; message: string }[] = [];
   for (const file of names.filter((name) => /\.md$/i.test(name) && name !== MEMORY_INDEX).sort()) {
-    const { size } = await stat(join(path, file));
-    const parsed =
-      size > MEMORY_FILE_LIMIT
-        ? { problem: { line: 1, message: `larger than ${MEMORY_FILE_LIMIT} bytes` } }
-        : parseMemoryFile(await readFile(join(path, file), "utf8"), file);
+    const stats = await stat(join(path, file));
+    // Reading a pipe would never end.
+    const isTooLarge = !stats.isFile() || stats.size > MEMORY_FILE_LIMIT;
+    const parsed = isTooLarge
+      ? { problem: { line: 1, message: `not a file of at most ${MEMORY_FILE_LIMIT} bytes` } }
+      : parseMemoryFile(await readFile(join(path, file), "utf8"), file);
     if ("problem" in parsed) {
       problems.push({ file, ...parsed.problem });
       continue;
