@@ -311,13 +311,18 @@ describe.each([
   );
 });
 
-test("resources run the operation of their kind", async () => {
-  const note = String((await invokeDone("infospace__create-note", { value: "Ann prefers tea." })).handle);
-  const collection = String((await invokeDone("infospace__create-collection", { items: [row] })).handle);
+/** The memory `release-day` and the corpus `docs`. */
+async function createResources(): Promise<void> {
   for (const name of ["memory_operation__remember_shared", "rag_operation__index"]) {
     const [sample = {}] = listSamples(name);
     await invokeDone(name, sample);
   }
+}
+
+test("resources run the operation of their kind", async () => {
+  const note = String((await invokeDone("infospace__create-note", { value: "Ann prefers tea." })).handle);
+  const collection = String((await invokeDone("infospace__create-collection", { items: [row] })).handle);
+  await createResources();
   const resources = [
     [note, {}, "infospace__load"],
     [collection, {}, "infospace__load"],
@@ -343,7 +348,7 @@ test.each([
   ["workflow__greet", {}, "skill__greet"],
   ["files__list", {}, "file__list"],
 ])("the former name %s still works", async (former, args, action) => {
-  await invokeDone("rag_operation__index", { source: "docs", description: "The manual.", files: ["docs/*.md"] });
+  await createResources();
 
   expect(await invoke(former, args)).toMatchObject({ status: "done", action });
 });
