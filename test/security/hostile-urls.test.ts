@@ -7,13 +7,11 @@ import { createQuartermaster, type Quartermaster } from "../../src/app/quarterma
 import { createHostGuard } from "../../src/net/host-guard.ts";
 import { type WebProviderOptions, webProvider } from "../../src/providers/web/web-provider.ts";
 
-/** It answers on every address of this machine, and must get no request. */
-let requests = 0;
+/** It answers on every address of this machine, and must get no connection. */
+let connections = 0;
 let port = 0;
-const inner = createServer((_, response) => {
-  requests++;
-  response.setHeader("Content-Type", "text/plain").end("inner");
-});
+const inner = createServer((_, response) => response.setHeader("Content-Type", "text/plain").end("inner"));
+inner.on("connection", () => connections++);
 beforeAll(async () => {
   await new Promise<void>((resolve) => inner.listen(0, resolve));
   port = (inner.address() as AddressInfo).port;
@@ -25,7 +23,7 @@ function open(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster>
   return createQuartermaster({ providers: [web] });
 }
 
-/** The outcome, which must have caused no request to the server. */
+/** The outcome, which must have caused no connection to the server. */
 async function fetchPage(options: Partial<WebProviderOptions>, url: string) {
   const qm = await open(options);
   onTestFinished(() => qm.close());
@@ -33,9 +31,9 @@ async function fetchPage(options: Partial<WebProviderOptions>, url: string) {
 }
 
 async function invokeFetch(qm: Quartermaster, url: string) {
-  const before = requests;
+  const before = connections;
   const outcome = await qm.invoke("web__fetch", { url: url.replaceAll("PORT", `${port}`) });
-  expect(requests).toBe(before);
+  expect(connections).toBe(before);
   return outcome;
 }
 
