@@ -106,7 +106,7 @@ function getContentKind(type: string): ContentKind {
   });
 }
 
-/** Where HTML and XML must name their encoding. */
+/** HTML and XML name their encoding within these first bytes. */
 const DECLARATION_BYTES = 2048;
 const BYTE_ORDER_MARKS = [
   ["utf-8", [0xef, 0xbb, 0xbf]],

@@ -86,7 +86,7 @@ function measureDepth() {
   return deepest;
 }
 
-/** Counts the bytes of all buffers that are created from here on. The thread ends when there are too many. */
+/** Counts the bytes of all buffers that are created from here on. When there are too many, the thread is ended. */
 function limitBuffers() {
   // It has buffers of its own. Without it, unpdf decompresses into the ones that are counted.
   delete globalThis.DecompressionStream;
@@ -94,7 +94,10 @@ function limitBuffers() {
   globalThis.Uint8Array = new Proxy(Uint8Array, {
     construct(target, args, made) {
       if (typeof args[0] === "number") left -= args[0];
-      if (left < 0) process.exit();
+      if (left < 0) {
+        parentPort.postMessage("exhausted");
+        throw new RangeError("too many bytes");
+      }
       return Reflect.construct(target, args, made);
     },
   });
