@@ -61,6 +61,7 @@ function createActions(
       description: "Wait for the outcome of a call of yours that a person must approve.",
       effect: "read",
       input: z.object({ approval_id: approvalId, wait_ms: wait }),
+      examples: [{ args: { approval_id: "01J00000000000000000000000", wait_ms: 1000 } }],
       run: ({ approval_id, wait_ms: timeoutMs }, { caller, signal, untimed, sees }) =>
         untimed(async () => formatOutcome(await approvals.outcome(approval_id, { caller, signal, timeoutMs }), sees)),
     }),
@@ -70,6 +71,7 @@ function createActions(
       description: "List the calls of this conversation that wait for a person.",
       effect: "read",
       input: z.object({}),
+      examples: [{ args: {} }],
       // Without the arguments: they may hold values that the model has only tokens for.
       run: async (_, { caller }) => ({
         waiting: (await listOwn(caller)).map(({ id, callId, action, state, level, expiresAt }) => ({
@@ -89,6 +91,7 @@ function createActions(
       effect: "write",
       idempotent: true,
       input: z.object({ approval_id: approvalId, reason: z.string().max(REASON_LIMIT).optional() }),
+      examples: [{ args: { approval_id: "01J00000000000000000000000", reason: "No longer needed." } }],
       run: async ({ approval_id, reason }, { caller }) => {
         const { state } = await approvals.withdraw(approval_id, caller, reason);
         return { approval_id, state };

@@ -1,10 +1,9 @@
 import { type Action, getEffectRank, hasSideEffects } from "../core/action.ts";
 import { QmError } from "../core/errors.ts";
-import { getOwn } from "../core/json.ts";
 import { NAME_LIMIT, parseActionName, quoteName, SEPARATOR } from "../core/names.ts";
 import { editDistance } from "../core/nearest.ts";
 import type { PendingSource } from "./define-action.ts";
-import { categoryRedirects, isReservedName, splitNameWords, stripNamespace } from "./spelling.ts";
+import { followRedirect, isReservedName, splitNameWords, stripNamespace } from "./spelling.ts";
 import type { View } from "./view.ts";
 
 export interface ResolvedAction {
@@ -46,9 +45,10 @@ function createUnknownActionError(view: View, asked: string): QmError {
 function findAliased(view: View, asked: string): readonly Action[] {
   const declared = view.snapshot.spellings.findByAlias(asked).filter(view.sees);
   if (declared.length > 0) return declared;
-  const at = asked.indexOf(SEPARATOR);
-  const category = at < 0 ? undefined : getOwn(categoryRedirects, asked.slice(0, at));
-  const moved = category === undefined ? undefined : view.get(category + asked.slice(at));
+  const present = followRedirect(asked);
+  // A category of the former name that exists is the one that is meant.
+  const isMoved = present !== asked && view.inCategory(asked.slice(0, asked.indexOf(SEPARATOR))).length === 0;
+  const moved = isMoved ? view.get(present) : undefined;
   return moved === undefined ? [] : [moved];
 }
 

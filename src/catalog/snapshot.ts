@@ -4,7 +4,7 @@ import { cloneFrozen, isRecord, type Json, type JsonObject, omitUndefined } from
 import type { ActionName } from "../core/names.ts";
 import type { ArgumentForms } from "../core/normalize-arguments.ts";
 import type { PendingSource } from "./define-action.ts";
-import { createSpellingIndex, type SpellingIndex } from "./spelling.ts";
+import { createSpellingIndex, followRedirect, type SpellingIndex } from "./spelling.ts";
 
 /** The catalog at one moment. It never changes. */
 export interface CatalogSnapshot {
@@ -86,8 +86,9 @@ export interface LiveResources {
 /** The resources of several sources, which have different categories. */
 export const joinLiveResources = (sources: readonly LiveResources[]): LiveResources => ({
   find(name, caller) {
+    const named = followRedirect(name);
     for (const source of sources) {
-      const found = source.find(name, caller);
+      const found = source.find(named, caller);
       if (found !== undefined) return found;
     }
     return undefined;

@@ -1,4 +1,5 @@
 import type { Action } from "../core/action.ts";
+import { getOwn } from "../core/json.ts";
 import { SEPARATOR } from "../core/names.ts";
 
 /** Former names of categories, and names a model may know from other systems. */
@@ -6,11 +7,7 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
   "mcp.server": "mcp",
   "mcp.tool": "mcp",
   "mcp.operation": "mcp",
-  "mcp.resource": "mcp",
-  mcp_server: "mcp",
   multi_agent: "agent.peer",
-  "multi_agent.peer": "agent.peer",
-  agent_peer: "agent.peer",
   agent: "agent.peer",
   peer: "agent.peer",
   "memory.entry": "memory_entry",
@@ -19,30 +16,20 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
   "rag.corpus": "rag_corpus",
   "rag.operation": "rag_operation",
   rag: "rag_operation",
-  knowledge: "rag_operation",
   reyn_source: "qm_source",
   reyn_repo: "qm_source",
-  source: "qm_source",
-  documentation: "qm_source",
   workflow: "skill",
-  skills: "skill",
-  notes: "note",
-  collections: "collection",
-  approvals: "approval",
-  tools: "tool",
   fs: "file",
   filesystem: "file",
   files: "file",
-  shell: "exec",
-  bash: "exec",
-  sandbox: "exec",
-  terminal: "exec",
-  openapi: "api",
-  http: "api",
-  rest: "api",
-  browser: "web",
-  internet: "web",
 };
+
+/** The present name of an action whose category had another name. Any other name stays as it is. */
+export function followRedirect(name: string): string {
+  const at = Math.max(0, name.indexOf(SEPARATOR));
+  const category = getOwn(categoryRedirects, name.slice(0, at));
+  return category === undefined ? name : category + name.slice(at);
+}
 
 /** The categories of the product. They are public, so that an empty one is not unknown, whether hidden or unused. */
 export const builtInCategories: ReadonlySet<string> = new Set(

@@ -1,7 +1,12 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createGuardedFetch, type GuardedRequest, type GuardOptions } from "./guarded-fetch.ts";
 
 async function startServer(answer: RequestListener): Promise<string> {
@@ -145,7 +150,7 @@ test("refuses more redirects than allowed, and returns the redirect itself if no
   expect(await get(`http://${host}/`, { maxRedirects: 0 })).toMatchObject({ status: 302, redirects: [] });
 });
 
-test("keeps secrets from another origin, and asks before each redirect", async () => {
+test("keeps secrets from another origin, and asks before each request", async () => {
   const seen: unknown[] = [];
   const other = await startServer((request, response) => {
     seen.push(request.headers);
@@ -157,18 +162,49 @@ test("keeps secrets from another origin, and asks before each redirect", async (
     response.writeHead(307, { Location: to }).end();
   });
   const asked: string[] = [];
-  const get = open({ allowHosts: [host, other], onRedirect: (url) => void asked.push(url.href) });
+  const get = open({ allowHosts: [host, other], beforeRequest: (url) => void asked.push(url.href) });
   const headers = { Authorization: "Bearer s", Cookie: "a=b", "X-Api-Key": "k", Accept: "text/html" };
 
   const { url, redirects } = await get(`http://${host}/a`, { headers });
 
-  expect(asked).toEqual([`http://${host}/b`, `http://${other}/c`]);
-  expect(redirects).toEqual(asked);
+  expect(asked).toEqual([`http://${host}/a`, `http://${host}/b`, `http://${other}/c`]);
+  expect(redirects).toEqual(asked.slice(1));
   expect(url).toBe(`http://${other}/c`);
   expect(seen[0]).toMatchObject({ authorization: "Bearer s", cookie: "a=b", "x-api-key": "k" });
   expect(seen[1]).toMatchObject({ accept: "text/html" });
   for (const name of ["authorization", "cookie", "x-api-key"]) expect(seen[1]).not.toHaveProperty(name);
 });
+
+test("does not follow a redirect from https to http", async () => {
+  let seen = 0;
+  const plain = await startServer((_, response) => {
+    seen++;
+    response.end("plain");
+  });
+  const server = createSecureServer(createCertificate(), (_, response) => {
+    response.writeHead(302, { Location: `http://${plain}/` }).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const get = open({ allowHosts: [host, plain] });
+
+  // A certificate that no authority has signed.
+  await expect(get(`https://${host}/`)).rejects.toMatchObject({ code: "action_failed" });
+  vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await expect(get(`https://${host}/`)).rejects.toMatchObject({ code: "address_refused" });
+  expect(seen).toBe(0);
+});
+
+function createCertificate(): { readonly key: Buffer; readonly cert: Buffer } {
+  const folder = mkdtempSync(join(tmpdir(), "qm-tls-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+  const kind = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+  execFileSync("openssl", [...kind, "-keyout", key, "-out", cert, "-subj", "/CN=127.0.0.1"], { stdio: "ignore" });
+  return { key: readFileSync(key), cert: readFileSync(cert) };
+}
 
 test("turns a POST into a GET after a 303", async () => {
   const seen: string[] = [];

@@ -36,9 +36,9 @@ export interface GuardOptions {
   /** `host` or `host:port` that may be reached although its address is private. */
   readonly allowHosts?: readonly string[];
   /** Default: the resolver of the system, all addresses. */
-  readonly lookup?: (host: string) => Promise<readonly HostAddress[]>;
-  /** Called before each redirect is followed. Throws to refuse it. */
-  readonly onRedirect?: (url: URL) => Promise<void> | void;
+  readonly lookup?: ((host: string) => Promise<readonly HostAddress[]>) | undefined;
+  /** Called before each request, also after a redirect, when its host was checked. Throws to refuse it. */
+  readonly beforeRequest?: ((url: URL, signal: AbortSignal) => Promise<void> | void) | undefined;
 }
 
 export interface GuardedFetch {
@@ -60,7 +60,7 @@ const HARMLESS_HEADERS = ["accept", "accept-language", "content-type", "user-age
  * it is connected to and again when it is, because a name can resolve to another address the second time.
  */
 export function createGuardedFetch(options: GuardOptions = {}): GuardedFetch {
-  const { allowHosts = [], lookup = lookUpAll, onRedirect } = options;
+  const { allowHosts = [], lookup = lookUpAll, beforeRequest } = options;
   const guard = createHostGuard(allowHosts, lookup);
   let opened: Promise<Agent> | undefined;
 
@@ -75,7 +75,7 @@ export function createGuardedFetch(options: GuardOptions = {}): GuardedFetch {
     let hop = toHop(request, guard.parseUrl(request.url));
     for (;;) {
       await guard.check(hop.url);
-      if (redirects.length > 0) await onRedirect?.(hop.url);
+      await beforeRequest?.(hop.url, signal);
       signal.throwIfAborted();
       opened ??= openAgent();
       const {

@@ -2,30 +2,53 @@ import { createSocket } from "node:dgram";
 import { Resolver } from "node:dns/promises";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { createGuardedFetch, type GuardOptions } from "../../src/net/guarded-fetch.ts";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { createQuartermaster, type Quartermaster } from "../../src/app/quartermaster.ts";
 import { createHostGuard } from "../../src/net/host-guard.ts";
+import { type WebProviderOptions, webProvider } from "../../src/providers/web/web-provider.ts";
 
-let requests = 0;
+/** It answers on every address of this machine, and must get no connection. */
+let connections = 0;
 let port = 0;
-const inner = createServer((_, response) => {
-  requests++;
-  response.end("inner");
-});
+const inner = createServer((_, response) => response.setHeader("Content-Type", "text/plain").end("inner"));
+inner.on("connection", () => connections++);
 beforeAll(async () => {
-  await new Promise<void>((resolve) => inner.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => inner.listen(0, resolve));
   port = (inner.address() as AddressInfo).port;
 });
 afterAll(() => inner.close());
 
-function open(options: GuardOptions = {}) {
-  const guarded = createGuardedFetch(options);
-  onTestFinished(() => guarded.close());
-  const limits = { maxBytes: 1000, maxRedirects: 5, timeoutMs: 10_000 };
-  return (url: string) => guarded.fetch({ url, ...limits, signal: new AbortController().signal });
+function open(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
+  const web = webProvider({ userAgent: "Quartermaster/1", elapsed: () => 0, ...options });
+  return createQuartermaster({ providers: [web] });
 }
 
-/** PORT is the port of a server on loopback that must get no request. */
+/** The outcome, which must have caused no connection to the server. */
+async function fetchPage(options: Partial<WebProviderOptions>, url: string) {
+  const qm = await open(options);
+  onTestFinished(() => qm.close());
+  return invokeFetch(qm, url);
+}
+
+async function invokeFetch(qm: Quartermaster, url: string) {
+  const before = connections;
+  const outcome = await qm.invoke("web__fetch", { url: url.replaceAll("PORT", `${port}`) });
+  expect(connections).toBe(before);
+  return outcome;
+}
+
+const refused = { status: "failed", error: { code: "address_refused" } };
+
+test("the server answers if its address is allowed", async () => {
+  const qm = await open({ allowHosts: [`127.0.0.1:${port}`] });
+  onTestFinished(() => qm.close());
+
+  expect(await qm.invoke("web__fetch", { url: `http://127.0.0.1:${port}/` })).toMatchObject({
+    data: { content: "inner" },
+  });
+});
+
+/** PORT is the port of the server. */
 const hostile = `
 http://127.0.0.1:PORT/ http://127.1:PORT/ http://127.0.1:PORT/ http://2130706433:PORT/ http://0x7f000001:PORT/
 http://0x7f.0.0.1:PORT/ http://0177.0.0.1:PORT/ http://017700000001:PORT/ http://0x7f.1:PORT/ http://127.255.255.254:PORT/
@@ -40,7 +63,7 @@ http://3232235777/ http://0xc0a80101/ http://0300.0250.1.1/ http://169.254.169.2
 http://0xa9fea9fe/ http://0251.0376.0251.0376/ http://[::ffff:169.254.169.254]/ http://168.63.129.16/ http://100.64.0.1/
 http://100.100.100.200/ http://192.0.0.192/ http://192.0.2.1/ http://198.51.100.1/ http://203.0.113.1/ http://198.18.0.1/
 http://198.19.255.255/ http://192.88.99.1/ http://224.0.0.1/ http://239.255.255.250/ http://240.0.0.1/ http://255.255.255.255/
-http://user:secret@127.0.0.1:PORT/ http://example.com@127.0.0.1:PORT/ file:///etc/passwd ftp://127.0.0.1:PORT/
+file:///etc/passwd ftp://127.0.0.1:PORT/
 gopher://127.0.0.1:PORT/_x data:text/html,x javascript:1 ws://127.0.0.1:PORT/ unix:/run/docker.sock
 `
   .trim()
@@ -50,21 +73,36 @@ test("the list has at least 60 addresses", () => {
   expect(new Set(hostile).size).toBeGreaterThanOrEqual(60);
 });
 
-test.each(hostile)("refuses %s before it connects", async (url) => {
-  const before = requests;
+describe("web__fetch", () => {
+  let qm: Quartermaster;
+  beforeAll(async () => {
+    qm = await open();
+  });
+  afterAll(() => qm.close());
 
-  await expect(open()(url.replace("PORT", `${port}`))).rejects.toMatchObject({ code: "address_refused" });
-  expect(requests).toBe(before);
-});
+  test.each(hostile)("refuses %s before it connects", async (url) => {
+    expect(await invokeFetch(qm, url)).toMatchObject(refused);
+  });
 
-test.each(["http://[fe80::1%25lo]/", "http://[::1%25lo]/", "http://127.0.0.1.5.6/", "http://0x100000000/", "http:///"])(
-  "does not accept %s as a URL",
-  async (url) => {
-    await expect(open()(url)).rejects.toMatchObject({
-      code: expect.stringMatching(/^(invalid_arguments|address_refused)$/),
+  test.each([
+    "http://[fe80::1%25lo]/",
+    "http://[::1%25lo]/",
+    "http://127.0.0.1.5.6/",
+    "http://0x100000000/",
+    "http:///",
+    "http://user:secret@127.0.0.1:PORT/",
+    "http://example.com@127.0.0.1:PORT/",
+    "http://",
+    "//127.0.0.1:PORT/",
+    "127.0.0.1:PORT",
+    "http://127.0.0.1:99999/",
+  ])("does not accept %s as a URL", async (url) => {
+    expect(await invokeFetch(qm, url)).toMatchObject({
+      status: "failed",
+      error: { code: expect.stringMatching(/^(invalid_arguments|address_refused)$/) },
     });
-  },
-);
+  });
+});
 
 async function startServer(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
@@ -73,22 +111,61 @@ async function startServer(answer: RequestListener): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test.each([
+const redirectTargets = [
   "http://127.0.0.1:PORT/",
   "http://2130706433:PORT/",
   "//localhost:PORT/",
+  "\\\\127.1:PORT\\",
+  "http://[::1]:PORT/",
   "http://[::ffff:127.0.0.1]:PORT/",
   "http://169.254.169.254/",
   "file:///etc/passwd",
+  "data:text/plain,x",
   "http://a:b@127.0.0.1:PORT/",
-])("refuses a redirect of an allowed server to %s", async (target) => {
+];
+
+test.each(redirectTargets)("refuses a redirect of an allowed server to %s", async (target) => {
   const host = await startServer((_, response) =>
     response.writeHead(302, { Location: target.replace("PORT", `${port}`) }).end(),
   );
-  const before = requests;
 
-  await expect(open({ allowHosts: [host] })(`http://${host}/`)).rejects.toMatchObject({ code: "address_refused" });
-  expect(requests).toBe(before);
+  expect(await fetchPage({ allowHosts: [host], respectRobots: false }, `http://${host}/`)).toMatchObject(refused);
+});
+
+test("refuses the last one of several redirects", async () => {
+  const seen: unknown[] = [];
+  const host = await startServer((request, response) => {
+    seen.push(request.url);
+    const to = request.url === "/3" ? `http://127.1:${port}/` : `/${Number(request.url?.slice(1)) + 1}`;
+    response.writeHead(307, { Location: to }).end();
+  });
+
+  expect(await fetchPage({ allowHosts: [host], respectRobots: false }, `http://${host}/1`)).toMatchObject(refused);
+  expect(seen).toEqual(["/1", "/2", "/3"]);
+});
+
+test("refuses a robots.txt that redirects to a private address", async () => {
+  const seen: unknown[] = [];
+  const host = await startServer((request, response) => {
+    seen.push(request.url);
+    response.writeHead(302, { Location: `http://127.1:${port}/` }).end();
+  });
+
+  expect(await fetchPage({ allowHosts: [host] }, `http://${host}/`)).toMatchObject(refused);
+  expect(seen).toEqual(["/robots.txt"]);
+});
+
+test("follows no address inside a page", async () => {
+  const target = `http://127.0.0.1:${port}/`;
+  const host = await startServer((_, response) => {
+    response.setHeader("Refresh", `0;url=${target}`).setHeader("Link", `<${target}>; rel=preload`);
+    response.setHeader("Content-Type", "text/html");
+    response.end(`<html><head><meta http-equiv=refresh content="0;url=${target}"><base href="${target}">
+      <link rel=stylesheet href="${target}"><script src="${target}"></script></head>
+      <body><img src="${target}"><iframe src="${target}"></iframe><p>text</p></body></html>`);
+  });
+
+  expect(await fetchPage({ allowHosts: [host] }, `http://${host}/`)).toMatchObject({ status: "done" });
 });
 
 const PUBLIC = "93.184.215.14";
@@ -96,24 +173,29 @@ const PUBLIC = "93.184.215.14";
 test("refuses a name that has a private address the second time, without saying which", async () => {
   const answers = [PUBLIC, "127.0.0.1"];
   const lookup = async () => [{ address: answers.shift() ?? "127.0.0.1", family: 4 as const }];
-  const before = requests;
 
-  const refused = open({ lookup })(`http://rebinding.example:${port}/`);
+  const outcome = await fetchPage({ lookup, respectRobots: false }, "http://rebinding.example:PORT/");
 
-  await expect(refused).rejects.toMatchObject({ code: "address_refused" });
-  await expect(refused).rejects.not.toThrow("127.0.0.1");
+  expect(outcome).toMatchObject(refused);
+  expect(JSON.stringify(outcome)).not.toContain("127.0.0.1");
   expect(answers).toEqual([]);
-  expect(requests).toBe(before);
 });
 
-test("refuses a name with one private address among public ones", async () => {
-  const lookup = async () => [PUBLIC, "10.0.0.1"].map((address) => ({ address, family: 4 as const }));
+test.each([
+  ["10.0.0.1", 4],
+  ["::1", 6],
+  ["::ffff:127.0.0.1", 6],
+] as const)("refuses a name with the private address %s among public ones", async (address, family) => {
+  const lookup = async () => [
+    { address: PUBLIC, family: 4 as const },
+    { address, family },
+  ];
 
-  await expect(open({ lookup })("http://mixed.example/")).rejects.toMatchObject({ code: "address_refused" });
+  expect(await fetchPage({ lookup }, "http://mixed.example:PORT/")).toMatchObject(refused);
 });
 
-test("refuses a name that a real DNS server rebinds", async () => {
-  const answers = [PUBLIC, "127.0.0.1"];
+/** A DNS server that answers each question for an address with the next one of the list. */
+async function startDns(answers: string[]): Promise<WebProviderOptions["lookup"]> {
   const dns = createSocket("udp4").on("message", (query, { port: from }) => {
     const question = query.subarray(12, query.indexOf(0, 12) + 5);
     const header = Buffer.concat([query.subarray(0, 2), Buffer.from([0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0])]);
@@ -125,15 +207,28 @@ test("refuses a name that a real DNS server rebinds", async () => {
   onTestFinished(() => void dns.close());
   const resolver = new Resolver();
   resolver.setServers([`127.0.0.1:${dns.address().port}`]);
-  const lookup = async (host: string) =>
-    (await resolver.resolve4(host)).map((address) => ({ address, family: 4 as const }));
-  const before = requests;
+  return async (host) => (await resolver.resolve4(host)).map((address) => ({ address, family: 4 }));
+}
 
-  await expect(open({ lookup })(`http://rebinding.example:${port}/`)).rejects.toMatchObject({
-    code: "address_refused",
-  });
+test.each([true, false])("refuses a name that a real DNS server rebinds, with robots.txt %s", async (respectRobots) => {
+  const answers = [PUBLIC, "127.0.0.1"];
+  const lookup = await startDns(answers);
+
+  expect(await fetchPage({ lookup, respectRobots }, "http://rebinding.example:PORT/")).toMatchObject(refused);
   expect(answers).toEqual([]);
-  expect(requests).toBe(before);
+});
+
+test("refuses a redirect to a name that a real DNS server rebinds", async () => {
+  const host = await startServer((_, response) =>
+    response.writeHead(302, { Location: `http://rebinding.example:${port}/` }).end(),
+  );
+  const answers = [PUBLIC, "127.0.0.1"];
+  const lookup = await startDns(answers);
+
+  const outcome = await fetchPage({ lookup, allowHosts: [host], respectRobots: false }, `http://${host}/`);
+
+  expect(outcome).toMatchObject(refused);
+  expect(answers).toEqual([]);
 });
 
 test("ends a connection that has reached another address than the one that was checked", async () => {

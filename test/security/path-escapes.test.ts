@@ -1,8 +1,21 @@
 import { execFileSync } from "node:child_process";
-import { link, mkdir, mkdtemp, readdir, readFile, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  link,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { omitUndefined } from "../../src/core/json.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
 
 let base: string;
@@ -69,7 +82,10 @@ const paths = [
   "//etc/passwd",
   "/proc/self/environ",
   "/proc/self/root/etc/passwd",
+  "/proc/self/cwd/package.json",
+  "/proc/self/fd/3",
   "/dev/zero",
+  "/dev/stdin",
   "<root>/../outside/secret.txt",
   "<root>-sibling/x",
   "<outside>/secret.txt",
@@ -213,6 +229,24 @@ test.each(harmless.map((path) => [path]))("%j is never decoded to a path outside
   await expectOutsideUnchanged();
 });
 
+test("watch reports nothing outside and nothing protected for any of these paths", async () => {
+  const hidden = [
+    join(outside, "secret.txt"),
+    join(root, "quartermaster.yaml"),
+    join(root, ".quartermaster/notes.txt"),
+  ];
+  let at = 1_000_000_000;
+  for (const path of [...paths, ...linkPaths, ...harmless].map(fill)) {
+    const first = await call("watch", { paths: [path] });
+    for (const file of hidden) await utimes(file, at, at++);
+    const since = first.status === "done" ? (first.data as { cursor: string }).cursor : undefined;
+    const second = await call("watch", omitUndefined({ paths: [path], since }));
+
+    const refused = { error: { code: expect.stringMatching(/^(path_refused|invalid_arguments)$/) } };
+    expect([path, second]).toMatchObject([path, since === undefined ? refused : { data: { changes: [] } }]);
+  }
+});
+
 const patterns = ["../**", "../outside/*", "/etc/*", "folder/../../outside/*", "{a,..}/*", "<outside>/*", "./../*"];
 
 test.each(patterns.map((pattern) => [pattern]))("glob, grep and watch refuse the pattern %j", async (pattern) => {
@@ -268,6 +302,12 @@ test("no action gets out while a folder is swapped for a link", async () => {
     for (let round = 0; round < 30; round++) {
       await call("read", { path: "swapped/secret.txt" });
       await call("grep", { path: "swapped", pattern: "SECRE[T]" });
+      for (const entry of ["glob", "list", "watch"] as const) {
+        const args = entry === "watch" ? { paths: ["swapped/**"] } : { path: "swapped", pattern: "**" };
+        expect(JSON.stringify(await call(entry, entry === "list" ? { path: "swapped" } : args))).not.toContain(
+          "secret",
+        );
+      }
       await workspace.quartermaster.invoke("file__write", { path: "swapped/secret.txt", content: "OVERWRITTEN" });
       await workspace.quartermaster.invoke("file__delete", { path: "swapped/secret.txt" });
     }

@@ -76,11 +76,11 @@ async function runList(
   const hasWorld = items.some(({ world }) => world !== undefined);
   out.table(
     ["action", "effect", ...(hasWorld ? ["world"] : []), "what it does"],
-    items.map(({ qualified_name: name, world = "", short_description, description = "" }) => [
+    items.map(({ qualified_name: name, world = "", short_description, description = "", state }) => [
       name,
       quartermaster.describe(name, caller).metadata.purity,
       ...(hasWorld ? [world] : []),
-      short_description ?? description,
+      (short_description ?? description) + (state === undefined ? "" : ` (${state})`),
     ]),
   );
   if (items.length < total) {

@@ -102,6 +102,7 @@ function createListServersAction(servers: ServerCatalog): Action {
     effect: "read",
     idempotent: true,
     input: z.strictObject({}),
+    examples: [{ args: {} }],
     run: (_args, { sees }) => ({
       servers: servers.names().flatMap((name) => {
         const visible = servers.actions(name).filter((action) => sees(action.name));

@@ -19,6 +19,7 @@ export const deleteAction = (root: FileRoot): Action =>
     effect: "write",
     tags: ["destructive"],
     input,
+    examples: [{ args: { path: "notes/old.md" } }],
     run: ({ path }) => remove(root, path),
   });
 

@@ -1,4 +1,4 @@
-/** What the first bytes of an image tell. */
+/** The facts in the first bytes of an image. */
 export interface ImageFacts {
   readonly mediaType: string;
   readonly width?: number;
@@ -9,16 +9,17 @@ const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 
 /** Recognizes PNG, JPEG, GIF and WebP by their first bytes, because names can be wrong. Undefined: another file. */
 export function readImageFacts(bytes: Buffer): ImageFacts | undefined {
-  const textAt = (from: number, to: number) => bytes.toString("latin1", from, to);
+  const readText = (from: number, to: number) => bytes.toString("latin1", from, to);
   if (bytes.subarray(0, PNG.length).equals(PNG)) {
     const size = bytes.length >= 24 ? { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) } : {};
     return { mediaType: "image/png", ...size };
   }
-  if (/^GIF8[79]a/.test(textAt(0, 6))) {
+  if (/^GIF8[79]a/.test(readText(0, 6))) {
     const size = bytes.length >= 10 ? { width: bytes.readUInt16LE(6), height: bytes.readUInt16LE(8) } : {};
     return { mediaType: "image/gif", ...size };
   }
-  if (textAt(0, 4) === "RIFF" && textAt(8, 12) === "WEBP") return { mediaType: "image/webp", ...readWebpSize(bytes) };
+  if (readText(0, 4) === "RIFF" && readText(8, 12) === "WEBP")
+    return { mediaType: "image/webp", ...readWebpSize(bytes) };
   if (bytes.length >= 3 && bytes.readUIntBE(0, 3) === 0xffd8ff) {
     return { mediaType: "image/jpeg", ...readJpegSize(bytes) };
   }

@@ -104,6 +104,7 @@ export function defineLocalPeer({ name, description, isExposed, delegate }: Loca
     tags: ["peer", "local"],
     effect: "stateful",
     input: localInput,
+    examples: [{ args: { message: "What can you help with?" } }],
     output,
     timeoutMs: TURN_MS,
     run: (args, context) => delegate(args as DelegatedMessage, context),

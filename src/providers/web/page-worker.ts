@@ -1,10 +1,10 @@
 /**
- * The program of the thread that converts a page. It is text, because the command is one bundle and has no file for a
+ * The program of the thread that converts a page or evaluates a robots.txt. It is text, because the command is one bundle and has no file for a
  * thread. The packages are found by the paths in `workerData`.
  */
 export const PAGE_WORKER = String.raw`
 const { parentPort, workerData } = require("node:worker_threads");
-const { kind, page, url, packages, maxElements, maxDepth } = workerData;
+const { kind, page, url, packages, maxElements, maxDepth, maxBufferBytes } = workerData;
 
 function parsePage() {
   const { parseHTML } = require(packages.linkedom);
@@ -86,7 +86,25 @@ function measureDepth() {
   return deepest;
 }
 
+/** Counts the bytes of all buffers that are created from here on. When there are too many, the thread is ended. */
+function limitBuffers() {
+  // It has buffers of its own. Without it, unpdf decompresses into the ones that are counted.
+  delete globalThis.DecompressionStream;
+  let left = maxBufferBytes;
+  globalThis.Uint8Array = new Proxy(Uint8Array, {
+    construct(target, args, made) {
+      if (typeof args[0] === "number") left -= args[0];
+      if (left < 0) {
+        parentPort.postMessage("exhausted");
+        throw new RangeError("too many bytes");
+      }
+      return Reflect.construct(target, args, made);
+    },
+  });
+}
+
 async function convertPdf() {
+  limitBuffers();
   const { extractText, getDocumentProxy, getMeta } = await import(packages.unpdf);
   const pdf = await getDocumentProxy(page, { isEvalSupported: false, verbosity: 0 });
   const { text } = await extractText(pdf, { mergePages: false });
@@ -96,6 +114,11 @@ async function convertPdf() {
 }
 
 async function convert() {
+  if (kind === "robots") {
+    const { robots, userAgent } = workerData;
+    const rules = require(packages.robots)(new URL("/robots.txt", url).href, robots);
+    return { isAllowed: rules.isAllowed(url, userAgent) !== false };
+  }
   if (kind === "pdf") return convertPdf();
   // The parsers take quadratic time for deep pages, and overflow the stack in the end.
   if (measureDepth() > maxDepth) return stripTags();
@@ -107,7 +130,7 @@ async function convert() {
 }
 
 convert().then(
-  (result) => parentPort.postMessage({ result }),
-  () => parentPort.postMessage({}),
+  (answer) => parentPort.postMessage(answer),
+  () => parentPort.postMessage("broken"),
 );
 `;

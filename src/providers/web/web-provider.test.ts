@@ -1,6 +1,7 @@
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { constants, deflateRawSync } from "node:zlib";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createQuartermaster } from "../../app/quartermaster.ts";
 import { type WebProviderOptions, webProvider } from "./web-provider.ts";
 
@@ -102,6 +103,19 @@ test("reads a PDF by page, and refuses a broken one", async () => {
   expect(await fetchPage("application/pdf", "no pdf")).toMatchObject({ error: { code: "unsupported_content" } });
 });
 
+/** A PDF whose page decompresses to 200 MB of spaces. */
+function createPdfBomb(): Buffer {
+  const piece = deflateRawSync(Buffer.alloc(1_000_000, " "), { finishFlush: constants.Z_FULL_FLUSH });
+  const data = Buffer.concat([Buffer.from([0x78, 0x9c]), ...Array<Buffer>(200).fill(piece), deflateRawSync("")]);
+  const [start = "", end = ""] = pdf.split(/4 0 obj.*\n.*\nendstream endobj/);
+  const head = `${start}4 0 obj<</Length ${data.length}/Filter/FlateDecode>>stream\n`;
+  return Buffer.concat([Buffer.from(head), data, Buffer.from(`\nendstream endobj${end}`)]);
+}
+
+test("ends the conversion of a PDF that decompresses without end", async () => {
+  expect(await fetchPage("application/pdf", createPdfBomb())).toMatchObject({ error: { code: "too_large" } });
+});
+
 test("refuses other types, and reports the status of an error", async () => {
   expect(await fetchPage("image/png", "x")).toMatchObject({ error: { code: "unsupported_content" } });
   const host = await servePages({});
@@ -139,6 +153,69 @@ test("obeys robots.txt, also after a redirect, unless it is ignored", async () =
   expect(outcome).toMatchObject({ data: { content: "page" } });
 });
 
+/** robots-parser adds each rule for each name: 10,000 times 25,000. */
+const manyRules = `${"User-agent:a\n".repeat(10_000)}${"Allow:/a\n".repeat(25_000)}`;
+
+test.each([
+  ["cannot be read", (response: ServerResponse) => response.writeHead(503).end()],
+  ["takes too much to evaluate", (response: ServerResponse) => response.end(manyRules)],
+])("refuses a page if the robots.txt %s", async (_what, answer) => {
+  const host = await startServer((request, response) => {
+    if (request.url === "/robots.txt") return void answer(response);
+    response.setHeader("Content-Type", "text/plain").end("page");
+  });
+  const qm = await open({ allowHosts: [host] });
+
+  expect(await qm.invoke("web__fetch", { url: `http://${host}/` })).toMatchObject({
+    error: { code: "address_refused" },
+  });
+});
+
+test("sends its name, and never a cookie", async () => {
+  const seen: unknown[] = [];
+  const host = await startServer((request, response) => {
+    seen.push([request.url, request.headers["user-agent"], request.headers.cookie, request.headers.referer]);
+    response.setHeader("Set-Cookie", "a=b; Path=/").setHeader("Content-Type", "text/plain");
+    if (request.url === "/moved") response.writeHead(302, { Location: "/page" });
+    response.end();
+  });
+  const qm = await open({ allowHosts: [host] });
+
+  await qm.invoke("web__fetch", { url: `http://${host}/moved` });
+
+  expect(seen).toEqual(
+    ["/robots.txt", "/moved", "/page"].map((path) => [path, "Quartermaster/1", undefined, undefined]),
+  );
+});
+
+test("uses no proxy of the environment", async () => {
+  let asked = 0;
+  const proxy = await startServer((_, response) => {
+    asked++;
+    response.end();
+  });
+  for (const name of ["http_proxy", "HTTP_PROXY", "all_proxy"]) vi.stubEnv(name, `http://${proxy}`);
+  onTestFinished(() => void vi.unstubAllEnvs());
+
+  expect(await fetchPage("text/plain", "direct")).toMatchObject({ data: { content: "direct" } });
+  expect(asked).toBe(0);
+});
+
+test("ends a fetch and a conversion when the caller cancels", async () => {
+  const cancelling = new AbortController();
+  const host = await startServer((request, response) => {
+    if (request.url === "/robots.txt") return void response.writeHead(404).end();
+    response.setHeader("Content-Type", "application/pdf");
+    // The conversion takes seconds, so it has begun and not ended when the thread is told to stop.
+    response.end(createPdfBomb(), () => setImmediate(() => cancelling.abort()));
+  });
+  const qm = await open({ allowHosts: [host] });
+
+  const outcome = await qm.invoke("web__fetch", { url: `http://${host}/` }, { signal: cancelling.signal });
+
+  expect(outcome).toMatchObject({ error: { code: "cancelled" } });
+});
+
 test("refuses a private address", async () => {
   const host = await servePages({ "/page": ["text/plain", "inner"] });
   const qm = await open();
@@ -167,11 +244,13 @@ test.each([
   expect(seen).toEqual([kind === "brave" ? ["/?count=3&q=heron", "t"] : ["/search?format=json&q=heron", "Bearer t"]]);
 });
 
-test("lists searching as unavailable without an engine", async () => {
-  const action = (await webProvider({ userAgent: "q", elapsed: () => 0 }).list()).find(
-    ({ entry }) => entry === "search",
-  );
+test("shows that searching is unavailable, and why", async () => {
+  const qm = await open();
+  const reason = expect.stringContaining("providers.web.search");
 
-  expect(action?.readiness?.()).toBe("unavailable");
-  expect(action?.readinessReason?.()).toContain("providers.web.search");
+  const unavailable = { state: "unavailable", state_reason: reason };
+
+  expect(qm.list({ filter: "web__search" }).items).toMatchObject([unavailable]);
+  expect(qm.describe("web__search")).toMatchObject({ metadata: unavailable });
+  expect(await qm.invoke("web__search", { query: "heron" })).toMatchObject({ error: { error: reason } });
 });

@@ -1,5 +1,5 @@
 import type { Provider } from "../../catalog/define-action.ts";
-import { createGuardedFetch } from "../../net/guarded-fetch.ts";
+import { createGuardedFetch, type GuardOptions } from "../../net/guarded-fetch.ts";
 import { fetchPageAction } from "./fetch-page.ts";
 import { createRobotsRules } from "./robots.ts";
 import { type SearchEndpoint, searchWebAction } from "./search-web.ts";
@@ -7,6 +7,8 @@ import { type SearchEndpoint, searchWebAction } from "./search-web.ts";
 export interface WebProviderOptions {
   /** `host` or `host:port` that may be reached although its address is private. */
   readonly allowHosts?: readonly string[];
+  /** Resolves the names of hosts to all their addresses. Default: the resolver of the system. */
+  readonly lookup?: GuardOptions["lookup"];
   readonly respectRobots?: boolean;
   /** The bytes of a page, decoded. A longer text is cut. */
   readonly maxBytes?: number;
@@ -21,18 +23,16 @@ const MAX_BYTES = 5 * 1024 * 1024;
 
 /** Fetches pages and searches the web. Addresses come from models, so only public ones are reached. */
 export function webProvider(options: WebProviderOptions): Provider {
-  const { allowHosts = [], respectRobots = true, maxBytes = MAX_BYTES, search, userAgent, elapsed } = options;
-  const closing = new AbortController();
-  const sites = createGuardedFetch({ allowHosts });
+  const { allowHosts = [], respectRobots = true, maxBytes = MAX_BYTES, lookup, search, userAgent, elapsed } = options;
+  const sites = createGuardedFetch({ allowHosts, lookup });
   const robots = respectRobots ? createRobotsRules(sites, { userAgent, elapsed }) : undefined;
-  const pages = createGuardedFetch({ allowHosts, onRedirect: (url) => robots?.check(url, closing.signal) });
-  const actions = [fetchPageAction({ pages, robots, userAgent, maxBytes }), searchWebAction(search, userAgent)];
+  const pages = createGuardedFetch({ allowHosts, lookup, beforeRequest: robots?.check });
+  const actions = [fetchPageAction({ pages, userAgent, maxBytes }), searchWebAction(search, userAgent)];
   return {
     category: "web",
     capability: "Read pages of the web and find them.",
     list: () => actions,
     async close() {
-      closing.abort();
       await Promise.all([sites.close(), pages.close()]);
     },
   };

@@ -102,6 +102,9 @@ export interface ListedAction {
   readonly short_description?: string;
   readonly description?: string;
   readonly input_schema?: JsonSchema;
+  /** Only for an action that cannot run now, with the reason if it is known. */
+  readonly state?: "unavailable";
+  readonly state_reason?: string;
 }
 
 export interface ActionList {
@@ -221,11 +224,16 @@ const getOwnWorld = ({ world }: View, action: Action): { readonly world?: string
 
 function toListedAction(view: View, action: Action, inFull: boolean): ListedAction {
   const { name, description, inputSchema, type } = action;
-  const named = { qualified_name: name, ...getOwnWorld(view, action) };
+  const named = { qualified_name: name, ...getOwnWorld(view, action), ...readUnavailability(action) };
   if (inFull) return { ...named, description, input_schema: inputSchema };
   const needsArguments = type !== undefined && Array.isArray(inputSchema.required) && inputSchema.required.length > 0;
   const hint = needsArguments ? { schema_hint: formatSignature(action, 0) } : {};
   return { ...named, ...hint, short_description: summarizeAction(action) };
+}
+
+function readUnavailability(action: Action): Pick<ListedAction, "state" | "state_reason"> {
+  const { state, ...reason } = readStateWithReason(action);
+  return state === "unavailable" ? { state, ...reason } : {};
 }
 
 /** Ends a page early when its schemas get too long for a model. */
