@@ -53,6 +53,7 @@ export function buildRequest(
         formatHeaderParameter(parameter, value),
       ]),
     ),
+    "user-agent": "quartermaster",
     accept: operation.accept ?? "application/json, */*;q=0.5",
     ...(cookies.length > 0 ? { cookie: cookies.join("; ") } : {}),
     ...(body === undefined ? {} : { "content-type": body.contentType }),
