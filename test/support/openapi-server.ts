@@ -51,6 +51,8 @@ interface Route {
   readonly operation: Part;
   readonly pattern: RegExp;
   readonly names: readonly string[];
+  /** Pairs of the query that are part of the path. */
+  readonly fixed: readonly string[];
 }
 
 function listRoutes(document: Part): readonly Route[] {
@@ -60,23 +62,27 @@ function listRoutes(document: Part): readonly Route[] {
       .filter((method) => METHODS.has(method))
       .map((method) => {
         const names: string[] = [];
-        const source = path.replace(/\{([^{}]+)\}|[.*+?^$()|[\]\\]/g, (sign, name?: string) => {
+        const [plain = "", query = ""] = path.split("?", 2);
+        const fixed = query.split("&").filter((each) => each !== "");
+        const source = plain.replace(/\{([^{}]+)\}|[.*+?^$()|[\]\\]/g, (sign, name?: string) => {
           if (name === undefined) return `\\${sign}`;
           names.push(name);
           return "([^/]+?)";
         });
         const operation = resolve(document, item[method]);
-        return { path, method, item, operation, pattern: new RegExp(`^${source}$`), names };
+        return { path, method, item, operation, pattern: new RegExp(`^${source}$`), names, fixed };
       });
   });
 }
 
 async function play(document: Part, routes: readonly Route[], request: IncomingMessage, bytes: Buffer) {
   const [rawPath = "", rawQuery = ""] = (request.url ?? "").split("?", 2);
+  const pairs = rawQuery.split("&").filter((each) => each !== "");
   const found = routes
     .filter(({ method, pattern }) => method === request.method?.toLowerCase() && pattern.test(rawPath))
-    // A path without parameters wins.
-    .sort((a, b) => a.names.length - b.names.length)[0];
+    .filter(({ fixed }) => fixed.every((pair) => pairs.includes(pair)))
+    // A path without parameters wins, and one with a query.
+    .sort((a, b) => a.names.length - b.names.length || b.fixed.length - a.fixed.length)[0];
   if (found === undefined) {
     const problems = [`no operation for ${request.method} ${rawPath}`];
     const empty = { operation: "", parameters: {}, body: undefined, mediaType: undefined, credentials: [], problems };
@@ -85,17 +91,20 @@ async function play(document: Part, routes: readonly Route[], request: IncomingM
   const problems: string[] = [];
   const { operation, item, names, pattern } = found;
   const segments = pattern.exec(rawPath)?.slice(1) ?? [];
-  const pairs = rawQuery.split("&").filter((each) => each !== "");
   const cookies = (request.headers.cookie ?? "").split("; ").filter((each) => each !== "");
   const parameters: Record<string, unknown> = {};
-  for (const raw of [item.parameters, operation.parameters].flatMap((each) => (Array.isArray(each) ? each : []))) {
-    const parameter = resolve(document, raw);
+  const declared = [item.parameters, operation.parameters]
+    .flatMap((each) => (Array.isArray(each) ? each : []))
+    .map((raw) => resolve(document, raw));
+  const queryNames = new Set(declared.filter((each) => each.in === "query").map(({ name }) => String(name)));
+  for (const parameter of declared) {
     const { name, in: place } = parameter as { name: string; in: string };
     const value = decodeParameter(document, parameter, {
       path: segments[names.indexOf(name)],
       query: pairs,
       header: request.headers[name.toLowerCase()],
       cookie: cookies,
+      queryNames,
     });
     if (value !== undefined) parameters[`${place} ${name}`] = value;
     else if (parameter.required === true && !isReserved(name)) problems.push(`${place} ${name} is missing`);
@@ -117,11 +126,18 @@ interface Arrived {
   readonly query: readonly string[];
   readonly header: string | string[] | undefined;
   readonly cookie: readonly string[];
+  /** The other parameters of the query, which a free object does not take. */
+  readonly queryNames: ReadonlySet<string>;
 }
 
 /** The styles of OpenAPI 3.1, section 4.8.12.4. */
 function decodeParameter(document: Part, parameter: Part, arrived: Arrived): unknown {
-  const { name, in: place, style, explode } = parameter as { name: string; in: string; style?: string; explode?: boolean };
+  const {
+    name,
+    in: place,
+    style,
+    explode,
+  } = parameter as { name: string; in: string; style?: string; explode?: boolean };
   if (parameter.content !== undefined) {
     const text = place === "query" ? findPairs(arrived.query, name)[0] : (arrived as unknown as Part)[place];
     return typeof text === "string" ? JSON.parse(place === "header" ? text : decode(text)) : undefined;
@@ -129,22 +145,42 @@ function decodeParameter(document: Part, parameter: Part, arrived: Arrived): unk
   const schema = resolve(document, parameter.schema);
   const kind = findKind(document, schema);
   if (place === "query" || place === "cookie")
-    return decodeQuery(document, name, place === "query" ? arrived.query : arrived.cookie, style ?? "form", explode, schema);
+    return decodeQuery(
+      document,
+      name,
+      place === "query" ? arrived.query : arrived.cookie,
+      style ?? "form",
+      explode,
+      schema,
+      arrived.queryNames,
+    );
   const text = place === "path" ? arrived.path : arrived.header;
   if (typeof text !== "string") return undefined;
   const read = place === "path" ? decode : (each: string) => each;
   if (style === "matrix") {
     const parts = text.slice(1).split(";");
     if (explode && kind === "array") return parts.map((part) => read(part.split("=")[1] ?? ""));
-    if (explode && kind === "object") return toObject(parts.map((part) => part.split("=")), read);
+    if (explode && kind === "object")
+      return toObject(
+        parts.map((part) => part.split("=")),
+        read,
+      );
     return decodeList(text.slice(text.indexOf("=") + 1).split(","), kind, read);
   }
   if (style === "label") {
     const parts = text.slice(1).split(explode ? "." : ",");
-    if (explode && kind === "object") return toObject(parts.map((part) => part.split("=")), read);
+    if (explode && kind === "object")
+      return toObject(
+        parts.map((part) => part.split("=")),
+        read,
+      );
     return kind === "array" ? parts.map(read) : decodeList(explode ? [text.slice(1)] : parts, kind, read);
   }
-  if (kind === "object" && explode) return toObject(text.split(",").map((part) => part.split("=")), read);
+  if (kind === "object" && explode)
+    return toObject(
+      text.split(",").map((part) => part.split("=")),
+      read,
+    );
   return kind === undefined ? read(text) : decodeList(text.split(","), kind, read);
 }
 
@@ -155,12 +191,14 @@ function decodeQuery(
   style: string,
   explode: boolean | undefined,
   schema: Part,
+  taken: ReadonlySet<string> = new Set(),
 ): unknown {
   const kind = findKind(document, schema);
   if (style === "deepObject") return decodeBrackets(name, pairs);
   const isExploded = explode ?? style === "form";
   if (kind === "object" && isExploded) {
-    const known = Object.keys((schema.properties as Part | undefined) ?? {});
+    const free = pairs.map((pair) => decode(pair.split("=", 1)[0] ?? "")).filter((key) => !taken.has(key));
+    const known = schema.properties === undefined ? free : Object.keys(schema.properties as Part);
     const found = known.flatMap((key) => findPairs(pairs, key).map((value) => [key, value]));
     return found.length === 0 ? undefined : toObject(found, decode);
   }
@@ -251,7 +289,10 @@ async function decodeBody(
   const { schema: rawSchema, encoding = {} } = media as { schema?: unknown; encoding?: Record<string, Part> };
   const properties = listProperties(document, rawSchema);
   if (plain === "application/x-www-form-urlencoded") {
-    const pairs = bytes.toString("utf8").split("&").filter((each) => each !== "");
+    const pairs = bytes
+      .toString("utf8")
+      .split("&")
+      .filter((each) => each !== "");
     return Object.fromEntries(
       Object.keys(properties).flatMap((name) => {
         const { style, explode } = encoding[name] ?? {};
@@ -283,7 +324,7 @@ async function readMultipart(
     const isFile = [schema, items].some((each) => each.format === "binary" || each.contentMediaType !== undefined);
     const values = await Promise.all(
       form.getAll(name).map(async (value) => {
-        if (isFile !== typeof value !== "string") problems.push(`${name} is ${isFile ? "no" : "a"} file`);
+        if (isFile === (typeof value === "string")) problems.push(`${name} is ${isFile ? "no" : "a"} file`);
         if (typeof value !== "string") return { filename: value.name, content: await value.text() };
         return /^[[{]/.test(value) ? JSON.parse(value) : value;
       }),

@@ -59,14 +59,17 @@ class Sampler {
     const known = isRecord(raw.properties) ? raw.properties : {};
     // A variant may only say which fields of the object it needs.
     const variant: unknown = Array.isArray(raw.anyOf) ? raw.anyOf[0] : undefined;
-    // Optional fields of inner objects are often exclusive.
-    const all = this.#isComplete && depth === 0 ? Object.keys(known) : [];
+    // Optional fields further inside are often exclusive.
+    const all = this.#isComplete && depth <= 1 ? Object.keys(known) : [];
     const named = [raw.required, isRecord(variant) ? variant.required : undefined, all]
       .flatMap((each) => (Array.isArray(each) ? each : []))
       .filter((name) => typeof name === "string");
     const names = [...new Set(named)];
     const least = typeof raw.minProperties === "number" ? raw.minProperties : 0;
     for (const name of Object.keys(known)) if (names.length < least && !names.includes(name)) names.push(name);
+    const others = raw.additionalProperties;
+    if (this.#isComplete && names.length === 0 && others !== false)
+      return { key: this.sample(isRecord(others) ? others : { type: "string" }, depth + 1) };
     return Object.fromEntries(
       names.map((name) => [
         name,
