@@ -56,6 +56,12 @@ function toTexts(value: unknown): unknown {
   return value === null ? "" : String(value);
 }
 
+/** Objects inside of a list are JSON, except with `deepObject`. */
+const toFlat = (value: unknown): unknown =>
+  Array.isArray(value)
+    ? value.map((each) => (typeof each === "object" && each !== null ? JSON.stringify(each) : toTexts(each)))
+    : toTexts(value);
+
 /** What the server should have seen for the arguments of a call. */
 function expectRequest(operation: ApiOperation, args: JsonObject, seen: PlayedRequest | undefined): unknown[] {
   if (seen === undefined) return ["not called"];
@@ -64,7 +70,7 @@ function expectRequest(operation: ApiOperation, args: JsonObject, seen: PlayedRe
       .filter(({ argument }) => Object.hasOwn(args, argument) && args[argument] !== null)
       .map(({ argument, name, in: place, style }) => [
         `${place} ${name}`,
-        style === "json" ? args[argument] : toTexts(args[argument]),
+        style === "json" ? args[argument] : style === "deepObject" ? toTexts(args[argument]) : toFlat(args[argument]),
       ]),
   );
   const { body } = operation;
@@ -76,7 +82,12 @@ function expectRequest(operation: ApiOperation, args: JsonObject, seen: PlayedRe
           Object.entries(args).flatMap(([name, value]) => (Object.hasOwn(fields, name) ? [[fields[name], value]] : [])),
         );
   const isJson = body?.mediaType.includes("json") === true;
-  const expected = isJson || typeof sent !== "object" ? sent : describeForm(operation, sent as JsonObject);
+  const isAbsent = fields !== undefined && body?.required === false && isSame(sent, {});
+  const expected = isAbsent
+    ? undefined
+    : isJson || typeof sent !== "object"
+      ? sent
+      : describeForm(operation, sent as JsonObject);
   return [
     ...(seen.problems.length > 0 ? [seen.problems] : []),
     ...(isSame(seen.parameters, wanted) ? [] : [{ parameters: seen.parameters, wanted }]),

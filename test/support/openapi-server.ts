@@ -62,7 +62,7 @@ function listRoutes(document: Part): readonly Route[] {
       .filter((method) => METHODS.has(method))
       .map((method) => {
         const names: string[] = [];
-        const [plain = "", query = ""] = path.split("?", 2);
+        const [plain = "", query = ""] = (path.split("#", 1)[0] ?? "").split("?", 2);
         const fixed = query.split("&").filter((each) => each !== "");
         const source = plain.replace(/\{([^{}]+)\}|[.*+?^$()|[\]\\]/g, (sign, name?: string) => {
           if (name === undefined) return `\\${sign}`;
@@ -81,8 +81,8 @@ async function play(document: Part, routes: readonly Route[], request: IncomingM
   const found = routes
     .filter(({ method, pattern }) => method === request.method?.toLowerCase() && pattern.test(rawPath))
     .filter(({ fixed }) => fixed.every((pair) => pairs.includes(pair)))
-    // A path without parameters wins, and one with a query.
-    .sort((a, b) => a.names.length - b.names.length || b.fixed.length - a.fixed.length)[0];
+    // The path with the longest fixed part wins.
+    .sort((a, b) => countFixed(b) - countFixed(a))[0];
   if (found === undefined) {
     const problems = [`no operation for ${request.method} ${rawPath}`];
     const empty = { operation: "", parameters: {}, body: undefined, mediaType: undefined, credentials: [], problems };
@@ -106,12 +106,14 @@ async function play(document: Part, routes: readonly Route[], request: IncomingM
       cookie: cookies,
       queryNames,
     });
+    if (isReserved(name)) continue;
     if (value !== undefined) parameters[`${place} ${name}`] = value;
-    else if (parameter.required === true && !isReserved(name)) problems.push(`${place} ${name} is missing`);
+    else if (parameter.required === true) problems.push(`${place} ${name} is missing`);
   }
   const mediaType = request.headers["content-type"];
   const body = await decodeBody(document, operation, mediaType, bytes, problems);
   const credentials = findCredentials(document, operation, request, pairs, cookies, problems);
+  for (const place of credentials) delete parameters[place];
   return {
     status: problems.length > 0 ? 400 : 200,
     answer: problems.length > 0 ? { error: problems.join("; ") } : createAnswer(document, operation),
@@ -119,7 +121,9 @@ async function play(document: Part, routes: readonly Route[], request: IncomingM
   };
 }
 
-const isReserved = (name: string) => /^(?:accept|content-type|authorization)$/i.test(name);
+const countFixed = ({ path }: Route) => path.replace(/#.*|\{[^{}]*\}/g, "").length;
+
+const isReserved = (name: string) => /^(?:accept|content-type|content-length|authorization)$/i.test(name);
 
 interface Arrived {
   readonly path: string | undefined;
@@ -194,7 +198,7 @@ function decodeQuery(
   taken: ReadonlySet<string> = new Set(),
 ): unknown {
   const kind = findKind(document, schema);
-  if (style === "deepObject") return decodeBrackets(name, pairs);
+  if (style === "deepObject") return decodeBrackets(name, pairs) ?? findPairs(pairs, name).map(decode)[0];
   const isExploded = explode ?? style === "form";
   if (kind === "object" && isExploded) {
     const free = pairs.map((pair) => decode(pair.split("=", 1)[0] ?? "")).filter((key) => !taken.has(key));

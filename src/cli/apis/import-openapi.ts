@@ -34,7 +34,7 @@ export async function importOpenApi(context: Context, wanted: string, options: I
   const compiled = await compile(context, read, options);
   if (compiled.api.operations.length === 0)
     throw new QmError("not_found", "no operation was imported", {
-      hint: compiled.skipped[0]?.why ?? "Check the patterns of --only.",
+      hint: compiled.skipped[0]?.why ?? "Check the patterns of --operations.",
     });
   const problems = await findDocumentProblems(compiled.document);
   await withWorkspace(context, "ledger", async (workspace) => {
@@ -63,7 +63,7 @@ export async function importOpenApi(context: Context, wanted: string, options: I
 async function compile(
   { io }: Context,
   { text, base, readPart }: Awaited<ReturnType<typeof readApiDocument>>,
-  { only: patterns, server }: ImportOpenApiOptions,
+  { operations: patterns, server }: ImportOpenApiOptions,
 ): Promise<Compilation> {
   const only = patterns?.flatMap((each) => each.split(",")) ?? [];
   const progress = showCount(io.stderr, "operations read");

@@ -12,7 +12,7 @@ import { collectOption, examples } from "../option-parsers.ts";
 export interface ImportOpenApiOptions {
   readonly name?: string;
   readonly server?: string;
-  readonly only?: readonly string[];
+  readonly operations?: readonly string[];
   readonly secret?: readonly string[];
   readonly dryRun?: boolean;
   readonly yes?: boolean;
@@ -28,7 +28,7 @@ export function addImportOpenApiCommand(importing: Command, context: Context): v
     .argument("<document>", "a file or an address, JSON or YAML")
     .option("--name <name>", "its name (default: derived from its title)")
     .option("--server <url>", "the address for all requests (default: the first server of the document)")
-    .option("--only <globs>", "only these operations, as in list*,get*; may be repeated", collectOption)
+    .option("--operations <globs>", "only these operations, as in list*,get*; may be repeated", collectOption)
     .option("--secret <scheme=NAME>", "the stored secret of a security scheme; USER:PASSWORD for basic", collectOption)
     .option("--dry-run", "show what would be imported, and stop")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
@@ -38,9 +38,10 @@ export function addImportOpenApiCommand(importing: Command, context: Context): v
         "qm import openapi https://example.com/openapi.json --name example --secret bearerAuth=EXAMPLE_TOKEN",
       ),
     )
-    .action(async (document: string, options: ImportOpenApiOptions) => {
+    .action(async (document: string, _options: unknown, command: Command) => {
       const { importOpenApi } = await import("../apis/import-openapi.ts");
-      return importOpenApi(context, document, options);
+      // `qm import` has --dry-run and --yes too, and its parser takes them.
+      return importOpenApi(context, document, command.optsWithGlobals<ImportOpenApiOptions>());
     });
 }
 

@@ -47,13 +47,13 @@ export function buildRequest(
   const names = new Set(operation.parameters.map(({ argument }) => argument));
   const body = operation.body && encodeBody(operation.body, args, names, boundary);
   const headers = {
+    "user-agent": "quartermaster",
     ...Object.fromEntries(
       at("header").map(({ parameter, value }) => [
         parameter.name.toLowerCase(),
         formatHeaderParameter(parameter, value),
       ]),
     ),
-    "user-agent": "quartermaster",
     accept: operation.accept ?? "application/json, */*;q=0.5",
     ...(cookies.length > 0 ? { cookie: cookies.join("; ") } : {}),
     ...(body === undefined ? {} : { "content-type": body.contentType }),

@@ -145,15 +145,12 @@ function compileOperation({ document, schemes, budget }: CompileParts, entry: st
   // A fragment only tells several operations with one path apart.
   const path = found.path.split("#", 1)[0] ?? "";
   checkPath(path);
-  const security = readSecurity(operation.security ?? document.security);
-  const credentials = new Set(
-    security.flat().flatMap((name) => {
-      const scheme = Object.hasOwn(schemes, name) ? schemes[name] : undefined;
-      if (scheme?.kind !== "key") return [];
-      return [`${scheme.in} ${scheme.in === "header" ? scheme.name.toLowerCase() : scheme.name}`];
-    }),
-  );
-  const input = mergeInput(document, { path, method, item, operation, credentials });
+  const declared = readSecurity(operation.security ?? document.security);
+  const credentials = locateKeys(declared.flat(), schemes);
+  const input = mergeInput(document, { path, method, item, operation, credentials: new Set(credentials.keys()) });
+  // An operation can require a parameter that belongs to a scheme of another set.
+  const further = input.requiredCredentials.flatMap((place) => credentials.get(place) ?? []);
+  const security = declared.map((set) => [...new Set([...set, ...(set.length > 0 ? further : [])])]);
   const { schema, trimmed } = convertArguments(document, input.source, budget);
   const example = findExample(schema);
   const compiled: ApiOperation = {
@@ -169,6 +166,17 @@ function compileOperation({ document, schemes, budget }: CompileParts, entry: st
     ...omitUndefined({ body: input.body, accept: listAccepted(document, operation), example }),
   };
   return { operation: compiled, parts: trimmed };
+}
+
+/** The schemes with keys, by their parameters, as in `header x-api-key`. */
+function locateKeys(names: readonly string[], schemes: CompiledApi["schemes"]): ReadonlyMap<string, string> {
+  return new Map(
+    names.flatMap((name) => {
+      const scheme = Object.hasOwn(schemes, name) ? schemes[name] : undefined;
+      if (scheme?.kind !== "key") return [];
+      return [[`${scheme.in} ${scheme.in === "header" ? scheme.name.toLowerCase() : scheme.name}`, name] as const];
+    }),
+  );
 }
 
 function checkPath(path: string): void {

@@ -19,6 +19,8 @@ import {
 const SCHEMA_BYTES = 32 * 1024;
 /** The levels that are tried until the schema is small enough. */
 const DEPTHS = [24, 12, 9, 7, 5, 4, 3, 2, 1, 0];
+/** A long text takes as much work as many parts. */
+const BYTES_PER_PART = 16;
 /** No schema with more parts has fewer bytes than the limit. */
 const PART_LIMIT = SCHEMA_BYTES / 8;
 
@@ -63,8 +65,10 @@ export function convertArguments(
   for (const depth of DEPTHS) {
     for (const keepsPatterns of [true, false]) {
       const made = new SchemaConverter(document, depth, keepsPatterns, budget).convert(source);
-      const isTooLarge = made === undefined || JSON.stringify(made.schema).length > SCHEMA_BYTES;
-      if (made === undefined || (isTooLarge && depth > 0)) break;
+      if (made === undefined) break;
+      const bytes = JSON.stringify(made.schema).length;
+      budget.left -= bytes / BYTES_PER_PART;
+      if (bytes > SCHEMA_BYTES && depth > 0) break;
       try {
         guardSchema(made.schema, "arguments");
         return made;

@@ -15,6 +15,8 @@ export interface MergedInput {
   readonly parameters: readonly ApiParameter[];
   readonly body?: ApiBody;
   readonly source: SchemaSource;
+  /** Those of the credentials' parameters that the operation requires. */
+  readonly requiredCredentials: readonly string[];
 }
 
 type Property = SchemaSource["properties"][number];
@@ -30,11 +32,16 @@ interface OperationPlace {
 
 /** The parameters and the body as the arguments of one action. */
 export function mergeInput(document: OpenApiObject, place: OperationPlace): MergedInput {
+  const { listed, requiredCredentials } = listParameters(document, place);
+  return { ...mergeParts(document, place, listed), requiredCredentials };
+}
+
+function mergeParts(document: OpenApiObject, place: OperationPlace, listed: Iterable<OpenApiObject>) {
   const taken = new Set<string>();
   const properties: Property[] = [];
   const required: string[] = [];
   const parameters: ApiParameter[] = [];
-  for (const raw of listParameters(document, place)) {
+  for (const raw of listed) {
     const place = raw.in as ParameterPlace;
     const name = raw.name as string;
     const argument = takeArgument(name, place, taken);
@@ -102,6 +109,7 @@ const IGNORED_HEADERS = new Set(
 /** Those of the operation override those of the path with the same name and place. */
 function listParameters(document: OpenApiObject, { path, item, operation, credentials }: OperationPlace) {
   const found = new Map<string, OpenApiObject>();
+  const requiredCredentials: string[] = [];
   for (const raw of [item.parameters, operation.parameters].flatMap((each) => (Array.isArray(each) ? each : []))) {
     const parameter = requirePart(document, raw);
     const { name, in: place } = parameter ?? {};
@@ -109,6 +117,7 @@ function listParameters(document: OpenApiObject, { path, item, operation, creden
     if (!["path", "query", "header", "cookie"].includes(String(place))) continue;
     const key = `${place} ${place === "header" ? name.toLowerCase() : name}`;
     if (place === "header" && (IGNORED_HEADERS.has(name.toLowerCase()) || !isToken(name))) continue;
+    if (credentials.has(key) && parameter.required === true) requiredCredentials.push(key);
     if (credentials.has(key) || (place === "path" && !path.includes(`{${name}}`))) continue;
     found.set(key, parameter);
   }
@@ -116,7 +125,7 @@ function listParameters(document: OpenApiObject, { path, item, operation, creden
   if (names.includes("")) throw createDocumentError("has a path with {} without a name");
   for (const name of names)
     if (!found.has(`path ${name}`)) found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
-  return found.values();
+  return { listed: found.values(), requiredCredentials };
 }
 
 /** Whether HTTP allows a text as the name of a header. */

@@ -6,8 +6,10 @@ const TEXT_LIMIT = 1_000;
 export function samplePattern(pattern: string, least: number): string {
   try {
     const parsed = new RegExpParser({ ecmaVersion: 2024 }).parsePattern(pattern);
-    const shortest = sampleAlternatives(parsed.alternatives, 0);
-    return shortest.length >= least ? shortest : sampleAlternatives(parsed.alternatives, least - shortest.length + 1);
+    const samples = [0, least].flatMap((repeats) =>
+      parsed.alternatives.map((each) => sampleAlternatives([each], repeats)),
+    );
+    return samples.find(({ length }) => length >= least) ?? samples[0] ?? "";
   } catch {
     return "text";
   }
@@ -29,7 +31,6 @@ function sampleElement(element: AST.Element, repeats: number): string {
       return sampleAlternatives(element.alternatives, repeats);
     case "Quantifier": {
       const count = Math.min(Math.max(element.min, repeats), element.max, TEXT_LIMIT);
-      // One round is enough for a word that may be empty.
       const inner = sampleElement(element.element, 0);
       return clipText(inner.repeat(count));
     }
