@@ -116,8 +116,8 @@ test("does not replace an API from elsewhere by its title, nor use a stored secr
 
 test("reads a document and relative servers from an address, and follows no redirect", async () => {
   const server = createServer((request, response) => {
-    if (request.url === "/moved") return response.writeHead(302, { location: "/openapi.json" }).end();
-    response.end(describePets({}, "/api"));
+    if (request.url === "/moved") response.writeHead(302, { location: "/openapi.json" }).end();
+    else response.end(describePets({}, "/api"));
   });
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
   closing.push(() => server.close());

@@ -54,7 +54,7 @@ test("leaves out operations that lead elsewhere or miss a part, and says why", a
     "GET /outside",
     "GET /server",
   ]);
-  expect(unresolved.sort()).toEqual(["http://127.0.0.1/x.json", "https://example.com/response.json"]);
+  expect([...unresolved].sort()).toEqual(["http://127.0.0.1/x.json", "https://example.com/response.json"]);
 });
 
 test("reads the files beside a document, and no others", async () => {
