@@ -68,7 +68,8 @@ export function refuseUnusedOptions(program: Command, command: Command): void {
   for (let owner = command.parent; owner !== null; owner = owner.parent) {
     const { options } = owner;
     const given = options.filter((option) => owner.getOptionValueSource(option.attributeName()) === "cli");
-    const unused = given.find((option) => owner !== program || !isUsed(command, option));
+    const isShared = ({ long }: Option) => command.options.some((own) => own.long === long);
+    const unused = given.find((option) => (owner === program ? !isUsed(command, option) : !isShared(option)));
     if (unused === undefined) continue;
     const name = `qm ${getCommandPath(command)}`;
     throw createUsageError(`\`${name}\` has no option ${unused.long}`, `Run \`${name} --help\` for its options.`);

@@ -36,7 +36,7 @@ export async function addConfiguredServers(
   return edit;
 }
 
-/** Writes the entry of an API, in place of one with the same name. Keeps comments and order elsewhere. */
+/** Adds an API, or sets keys of a configured one: its other keys stay. Keeps comments and order. */
 export async function setConfiguredApi(
   path: string,
   name: string,
@@ -44,10 +44,35 @@ export async function setConfiguredApi(
   options: ConfigEditOptions,
 ): Promise<ConfigEdit> {
   const { backup } = await editFile(path, options, (text) => {
-    const has = parseYamlText(text).hasIn(["apis", name]);
-    return insertEntry(path, has ? deleteEntry(path, text, "apis", name) : text, "apis", name, api);
+    const document = parseYamlText(text);
+    if (!document.hasIn(["apis", name])) {
+      const given = Object.entries(api).filter(([, value]) => typeof value !== "object" || !isEmpty(value));
+      return insertEntry(path, text, "apis", name, Object.fromEntries(given));
+    }
+    return setKeys(text, document, ["apis", name], api);
   });
   return omitUndefined({ path, backup });
+}
+
+const isEmpty = (value: object | null): boolean => Object.keys(value ?? {}).length === 0;
+
+/** Replaces the texts of changed scalars. For other changes the whole document is written again, with its comments. */
+function setKeys(text: string, document: Document.Parsed, at: readonly string[], values: JsonObject): string {
+  const changed = document.clone() as Document;
+  const edits: { readonly from: number; readonly to: number; readonly text: string }[] = [];
+  const before = (document.getIn(at) as YAMLMap | undefined)?.toJSON() ?? {};
+  for (const [key, value] of Object.entries(values)) {
+    if (canonicalJson(before[key] ?? null) === canonicalJson(value ?? null)) continue;
+    if (before[key] === undefined && typeof value === "object" && isEmpty(value)) continue;
+    changed.setIn([...at, key], changed.createNode(value));
+    const node = document.getIn([...at, key], true);
+    if (isScalar(node) && node.range && typeof value === "string")
+      edits.push({ from: node.range[0], to: node.range[1], text: JSON.stringify(value) });
+  }
+  const edited = edits
+    .sort((a, b) => b.from - a.from)
+    .reduce((all, { from, to, text: next }) => all.slice(0, from) + next + all.slice(to), text);
+  return verifyEdit(edited, changed);
 }
 
 /** Throws `not_found`, and then writes nothing. */

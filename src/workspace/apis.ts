@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Provider } from "../catalog/define-action.ts";
 import type { ApiConfig } from "../config/apis-schema.ts";
@@ -14,12 +14,21 @@ interface ApiPlace {
   readonly onProblem: (problem: string) => void;
 }
 
-export const getCompiledPath = (storePath: string, name: string): string =>
-  join(getApiFolder(storePath), `${name}.json`);
+/** The digest is in the name, so that a configuration that was not changed still finds its own file. */
+export const getCompiledPath = (storePath: string, name: string, digest: string): string =>
+  join(getApiFolder(storePath), `${name}.${digest.slice(0, 16)}.json`);
 
 export async function writeCompiledApi(path: string, text: string, unique: string): Promise<void> {
   createPrivateFolder(dirname(path));
   await replaceTextFile(path, text, { mode: 0o600, unique });
+}
+
+/** Removes the compiled files of an API, except those with the given digests. */
+export async function removeCompiledApis(storePath: string, name: string, keep: readonly string[] = []): Promise<void> {
+  const folder = getApiFolder(storePath);
+  const kept = new Set(keep.map((digest) => getCompiledPath(storePath, name, digest)));
+  for (const file of await readdir(folder).catch(() => []))
+    if (file.startsWith(`${name}.`) && !kept.has(join(folder, file))) await rm(join(folder, file), { force: true });
 }
 
 /** The configured APIs as one category. Loads the code for it with the first list. */
@@ -30,7 +39,7 @@ export function createApiProvider(apis: readonly (readonly [string, ApiConfig])[
     readCredential: cacheForTick((scheme) =>
       Object.hasOwn(auth, scheme) ? place.fill(auth[scheme] ?? "", `apis.${name}.auth.${scheme}`) : undefined,
     ),
-    load: () => readCompiled(getCompiledPath(place.storePath, name), digest),
+    load: () => readCompiled(place.storePath, name, digest),
   }));
   return {
     category: "api",
@@ -43,7 +52,9 @@ export function createApiProvider(apis: readonly (readonly [string, ApiConfig])[
   };
 }
 
-async function readCompiled(path: string, digest: string): Promise<string> {
+/** Throws `invalid_config` if the file is missing or was changed. */
+export async function readCompiled(storePath: string, name: string, digest: string): Promise<string> {
+  const path = getCompiledPath(storePath, name, digest);
   const hint = "Import the document again.";
   const text = await readFile(path, "utf8").catch(() => {
     throw new QmError("invalid_config", `${path} cannot be read`, { hint });

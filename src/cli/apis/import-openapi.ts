@@ -1,162 +1,312 @@
 import { hash } from "node:crypto";
-import { readFile, stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
-import { promisify } from "node:util";
-import { gunzip } from "node:zlib";
 import { systemRuntime } from "../../app/system-runtime.ts";
+import type { ApiConfig } from "../../config/apis-schema.ts";
 import { CONFIG_FILE } from "../../config/config-file.ts";
 import { setConfiguredApi } from "../../config/edit-servers.ts";
 import { serverName } from "../../config/mcp-schema.ts";
-import { formatCount, toOneLine } from "../../core/display-text.ts";
-import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { type JsonObject, omitUndefined } from "../../core/json.ts";
+import { listVariables, SECRET_PREFIX } from "../../config/references.ts";
+import { formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
+import { getOwn, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { matchesGlob } from "../../core/name-patterns.ts";
 import { quoteName } from "../../core/names.ts";
+import { findDocumentProblems } from "../../providers/api/check-document.ts";
 import { type Compilation, compileDocument } from "../../providers/api/compile-document.ts";
-import { DOCUMENT_BYTES } from "../../providers/api/read-document.ts";
-import { sendWithFetch } from "../../providers/api/send-request.ts";
+import { type ApiOperation, parseCompiledApi } from "../../providers/api/compiled-api.ts";
 import { requireApiServer } from "../../providers/api/server-address.ts";
-import { getCompiledPath, writeCompiledApi } from "../../workspace/apis.ts";
+import { getCompiledPath, readCompiled, removeCompiledApis, writeCompiledApi } from "../../workspace/apis.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { identifyApprover, requireApproval } from "../approver.ts";
 import type { ImportOpenApiOptions } from "../commands/apis.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
+import { showCount } from "../terminal.ts";
+import { readApiDocument } from "./read-api-document.ts";
 
-/** `qm import openapi`: read, compile, write the compiled file, then the configuration. */
-export async function importOpenApi(context: Context, source: string, options: ImportOpenApiOptions): Promise<void> {
-  const { io, out } = context;
-  const { text, base } = await readSource(source, io.cwd, io.signal);
-  const only = options.only?.flatMap((each) => each.split(",")) ?? [];
-  const compiled = await compileDocument(text, {
-    base,
-    server: options.server === undefined ? undefined : requireApiServer(options.server),
-    ...(only.length === 0 ? {} : { isWanted: (entry) => only.some((glob) => matchesGlob(glob, entry)) }),
+/** `qm import openapi`: read, compile, show, ask, write the compiled file, then the configuration. */
+export async function importOpenApi(context: Context, wanted: string, options: ImportOpenApiOptions): Promise<void> {
+  const { io } = context;
+  if (io.stderr.isTTY) io.stderr.write(`Reading ${toOneLine(wanted)} ...`);
+  const read = await readApiDocument(wanted, io.cwd, io.signal).finally(() => {
+    if (io.stderr.isTTY) io.stderr.write("\r\u001B[K");
   });
-  const { api, trimmed, skipped } = compiled;
-  if (api.operations.length === 0)
-    throw new QmError("not_found", "no operation was imported", { hint: "Check --only, and run with --dry-run." });
-  if (api.server === undefined)
+  const compiled = await compile(context, read, options);
+  if (compiled.api.operations.length === 0)
+    throw new QmError("not_found", "no operation was imported", {
+      hint: compiled.skipped[0]?.why ?? "Check the patterns of --operations.",
+    });
+  const problems = await findDocumentProblems(compiled.document);
+  await withWorkspace(context, "ledger", async (workspace) => {
+    const plan = await planImport(
+      workspace,
+      compiled,
+      { source: read.source, fileName: basename(wanted), cwd: io.cwd },
+      options,
+    );
+    const { name, path } = plan;
+    showPlan(context, compiled, plan, problems, options.dryRun === true);
+    if (options.dryRun !== true) {
+      const person = await identifyApprover(context, workspace);
+      const question = `${plan.before ? "Replace" : "Add"} ${name}, and let it be called at ${plan.servers.join(", ")}?`;
+      await requireApproval(context, person, { question, done: "imported", yes: options.yes });
+      await writePlan(workspace, plan);
+    }
+    const report = createReport(compiled, plan, problems, options.dryRun !== true);
+    if (context.out.isJson) return context.out.json(report);
+    if (options.dryRun === true) return context.out.line(context.out.dim("Nothing was changed."));
+    context.out.line(`${formatCount(compiled.api.operations.length, "operation")} imported into ${path}.`);
+    for (const secret of plan.missingSecrets) context.out.note(`Next: qm secrets set ${quoteShellWord(secret)}`);
+  });
+}
+
+async function compile(
+  { io }: Context,
+  { text, base, readPart }: Awaited<ReturnType<typeof readApiDocument>>,
+  { operations: patterns, server }: ImportOpenApiOptions,
+): Promise<Compilation> {
+  const only = patterns?.flatMap((each) => each.split(",")) ?? [];
+  const progress = showCount(io.stderr, "operations read");
+  try {
+    return await compileDocument(text, {
+      base,
+      readPart,
+      server: server === undefined ? undefined : requireApiServer(server),
+      onProgress: progress.at,
+      signal: io.signal,
+      ...(only.length === 0 ? {} : { isWanted: (entry) => only.some((glob) => matchesGlob(glob, entry)) }),
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+interface ApiImportPlan {
+  readonly name: string;
+  readonly path: string;
+  readonly file: string;
+  /** The text of the compiled file. */
+  readonly stored: string;
+  readonly entry: JsonObject;
+  readonly servers: readonly string[];
+  /** The server of the document, if the configured one is kept instead. */
+  readonly otherServer?: string;
+  readonly before: boolean;
+  readonly changes: OperationChanges;
+  readonly missingSecrets: readonly string[];
+  readonly unsupported: readonly string[];
+}
+
+async function planImport(
+  { config, configPath, storePath, secrets }: Workspace,
+  { api }: Compilation,
+  { source, fileName, cwd }: { readonly source: string; readonly fileName: string; readonly cwd: string },
+  options: ImportOpenApiOptions,
+): Promise<ApiImportPlan> {
+  const name = chooseName(options.name, api.title || fileName);
+  const path = configPath ?? resolve(cwd, CONFIG_FILE);
+  const before = getOwn(config.apis, name);
+  if (before !== undefined && options.name === undefined && before.source !== source)
+    throw new QmError("conflict", `there is an API ${name} already, from ${quoteName(before.source ?? "elsewhere")}`, {
+      hint: `Give --name ${name} to replace it, or another name.`,
+    });
+  // A newer document must not move the credentials to another address.
+  const server = options.server === undefined ? (before?.server ?? api.server) : api.server;
+  if (server === undefined)
     throw createUsageError("the document names no http server", "Give its address with --server.");
-  const name = chooseName(options.name ?? (api.title || basename(source)));
-  const entry = createEntry(compiled, toOneLine(source), options.secret ?? []);
+  const others = [...new Set(api.operations.flatMap((operation) => operation.server ?? []))];
   const stored = `${JSON.stringify(api)}\n`;
   const digest = hash("sha256", stored, "hex");
-  const missing = listMissingSchemes(compiled, entry.auth);
-  await withWorkspace(context, "ledger", async (workspace) => {
-    const path = workspace.configPath ?? resolve(io.cwd, CONFIG_FILE);
-    const file = getCompiledPath(workspace.storePath, name);
-    const before = Object.hasOwn(workspace.config.apis, name) ? workspace.config.apis[name] : undefined;
-    // An import of a newer document keeps the credentials that were configured by hand.
-    const auth = { ...before?.auth, ...entry.auth };
-    const complete = { ...entry, digest, ...(Object.keys(auth).length > 0 ? { auth } : {}) };
-    if (options.dryRun !== true) {
-      await writeCompiledApi(file, stored, systemRuntime.newId());
-      await setConfiguredApi(path, name, complete as JsonObject, systemRuntime);
-    }
-    const lacking = missing.filter((scheme) => !Object.hasOwn(auth, scheme));
-    const report = {
-      name,
-      title: api.title,
-      server: api.server ?? "",
-      operations: api.operations.map(({ entry: operation, method, path: at }) => ({
-        action: `api__${name}__${operation}`,
-        method,
-        path: at,
-      })),
-      trimmed,
-      skipped,
-      missing_credentials: lacking,
-      config: path,
-      written: options.dryRun !== true,
-    };
-    if (out.isJson) return out.json(report);
-    const amount = formatCount(api.operations.length, "operation");
-    out.line(
-      `${options.dryRun ? "Would import" : "Imported"} ${amount} of ${toOneLine(api.title || name)} as api__${name}__*.`,
-    );
-    out.line(`Requests go only to ${[api.server, ...(entry.other_servers ?? [])].join(", ")}.`);
-    if (trimmed.length > 0)
-      out.line(`The schemas of ${formatCount(trimmed.length, "operation")} were too large and are shortened.`);
-    for (const { operation, why } of skipped.slice(0, 20))
-      out.note(`qm: warning: ${toOneLine(operation)} is left out: ${toOneLine(why)}`);
-    if (skipped.length > 20) out.note(`qm: warning: ${skipped.length - 20} more are left out; --json lists them`);
-    for (const scheme of lacking)
-      out.note(
-        `No credential for ${toOneLine(scheme)}: store one with \`qm secrets set NAME\`, then import with --secret ${toOneLine(scheme)}=NAME.`,
-      );
+  const storedNames = await secrets.names();
+  const auth = { ...before?.auth, ...readSecretOptions(api.schemes, options.secret ?? []) };
+  const missing = listMissingSchemes(api, auth);
+  for (const scheme of missing.supported) {
+    const reference = proposeReference(name, scheme, api.schemes);
+    // A document must not choose a secret that is there for another purpose.
+    if (!listVariables(reference).some((each) => storedNames.includes(each.slice(SECRET_PREFIX.length))))
+      auth[scheme] = reference;
+  }
+  const missingSecrets = Object.values(auth)
+    .flatMap(listVariables)
+    .filter((each) => each.startsWith(SECRET_PREFIX))
+    .map((each) => each.slice(SECRET_PREFIX.length))
+    .filter((each) => !storedNames.includes(each));
+  return {
+    name,
+    path,
+    file: getCompiledPath(storePath, name, digest),
+    stored,
+    entry: { server, other_servers: others, digest, source, auth },
+    servers: [...new Set([server, ...others])],
+    ...(api.server !== undefined && api.server !== server ? { otherServer: api.server } : {}),
+    before: before !== undefined,
+    changes: compareOperations(await readFormer(storePath, name, before), api.operations),
+    missingSecrets: [...new Set(missingSecrets)],
+    unsupported: missing.unsupported,
+  };
+}
+
+async function writePlan({ storePath, config }: Workspace, plan: ApiImportPlan): Promise<void> {
+  const { name, path, file, stored, entry } = plan;
+  await setConfiguredApi(path, name, entry, {
+    ...systemRuntime,
+    beforeWriting: () => writeCompiledApi(file, stored, systemRuntime.newId()),
   });
+  // A running program may still have the former configuration.
+  const former = getOwn(config.apis, name)?.digest;
+  await removeCompiledApis(storePath, name, [String(entry.digest), ...(former === undefined ? [] : [former])]);
 }
 
-async function readSource(source: string, cwd: string, signal: AbortSignal): Promise<{ text: string; base?: string }> {
-  if (/^https?:\/\//i.test(source)) {
-    const limits = { maxBytes: DOCUMENT_BYTES, maxRedirects: 0, timeoutMs: 60_000, signal };
-    const response = await sendWithFetch({ url: source, method: "GET", headers: { accept: "*/*" }, ...limits });
-    if (response.status !== 200 || response.truncated)
-      throw new QmError("action_failed", `the document cannot be read: the server answered ${response.status}`, {
-        hint: "Give the address of the document itself. Redirects are not followed.",
-      });
-    return { text: await unpack(response.body), base: source };
+function chooseName(wanted: string | undefined, derived: string): string {
+  if (wanted !== undefined) {
+    const issue = serverName.safeParse(wanted).error?.issues[0];
+    if (issue === undefined) return wanted;
+    throw createUsageError(`${quoteName(wanted)} is no name for an API: ${issue.message}`, "Give another --name.");
   }
-  const path = resolve(cwd, source);
-  try {
-    if ((await stat(path)).size > DOCUMENT_BYTES) throw new Error("it is too large");
-    return { text: await unpack(await readFile(path)) };
-  } catch (thrown) {
-    throw new QmError("not_found", `${path} cannot be read: ${getErrorMessage(thrown)}`, { hint: "Check the path." });
-  }
-}
-
-async function unpack(bytes: Uint8Array): Promise<string> {
-  const isPacked = bytes[0] === 0x1f && bytes[1] === 0x8b;
-  const plain = isPacked ? await promisify(gunzip)(bytes, { maxOutputLength: DOCUMENT_BYTES }) : Buffer.from(bytes);
-  return plain.toString("utf8").replace(/^\uFEFF/, "");
-}
-
-function chooseName(wanted: string): string {
-  const plain = wanted
+  const plain = derived
     .toLowerCase()
     .replace(/\.(?:json|ya?ml|gz)\b/g, "")
     .replace(/[^a-z0-9]+/g, "-")
     .slice(0, 40)
     .replace(/^-+|-+$/g, "");
-  if (serverName.safeParse(wanted).success) return wanted;
-  if (plain === "") throw createUsageError(`${quoteName(wanted)} is no name for an API`, "Give one with --name.");
-  return plain;
+  if (serverName.safeParse(plain).success) return plain;
+  throw createUsageError("no name can be derived from the title of the document", "Give one with --name.");
 }
 
-/** The entry in the configuration, without the digest. */
-function createEntry({ api }: Compilation, source: string, secrets: readonly string[]) {
-  const others = [...new Set(api.operations.flatMap(({ server }) => server ?? []))];
-  const auth = secrets.map((text) => {
-    const [, scheme = "", names = ""] = /^([^=]+)=([A-Za-z_]\w*(?::[A-Za-z_]\w*)?)$/.exec(text) ?? [];
-    if (!Object.hasOwn(api.schemes, scheme)) {
-      const known = Object.keys(api.schemes).join(", ") || "none";
-      throw createUsageError(
-        `--secret ${quoteName(text)} is not <scheme>=<NAME>`,
-        `The document has these schemes: ${known}.`,
-      );
-    }
-    return [
-      scheme,
-      names
-        .split(":")
-        .map((name) => `\${secret:${name}}`)
-        .join(":"),
-    ] as const;
-  });
+type Schemes = Compilation["api"]["schemes"];
+
+function readSecretOptions(schemes: Schemes, texts: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const [, scheme = "", names = ""] = /^([^=]+)=([A-Za-z_]\w*(?::[A-Za-z_]\w*)?)$/.exec(text) ?? [];
+      if (!Object.hasOwn(schemes, scheme)) {
+        const known = Object.keys(schemes).join(", ") || "none";
+        const hint = `The document has these schemes: ${toOneLine(known)}.`;
+        throw createUsageError(`--secret ${quoteName(text)} is not <scheme>=<NAME>`, hint);
+      }
+      const references = names.split(":").map((name) => `\${secret:${name}}`);
+      return [scheme, references.join(":")] as const;
+    }),
+  );
+}
+
+/** References to secrets that are not stored yet, so that storing them is all that is left to do. */
+function proposeReference(api: string, scheme: string, schemes: Schemes): string {
+  const toName = (text: string) => text.toUpperCase().replace(/[^A-Z0-9]+/g, "_");
+  const prefix = `API_${toName(api)}`;
+  if (schemes[scheme]?.kind === "basic") return `\${secret:${prefix}_USER}:\${secret:${prefix}_PASSWORD}`;
+  return `\${secret:${prefix}_${toName(scheme)}}`;
+}
+
+/** The first usable set of schemes of each operation that has no credentials. */
+function listMissingSchemes({ operations, schemes }: Compilation["api"], auth: Readonly<Record<string, string>>) {
+  const supported = new Set<string>();
+  const unsupported = new Set<string>();
+  for (const { security } of operations) {
+    if (security.length === 0 || security.some((set) => set.every((each) => Object.hasOwn(auth, each)))) continue;
+    const usable = security.find((set) => set.every((each) => Object.hasOwn(schemes, each)));
+    for (const scheme of usable ?? []) if (!Object.hasOwn(auth, scheme)) supported.add(scheme);
+    if (usable === undefined)
+      for (const scheme of security.flat()) if (!Object.hasOwn(schemes, scheme)) unsupported.add(scheme);
+  }
+  return { supported: [...supported], unsupported: [...unsupported] };
+}
+
+interface OperationChanges {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  readonly changed: readonly string[];
+}
+
+async function readFormer(storePath: string, name: string, before: ApiConfig | undefined) {
+  if (before === undefined) return [];
+  try {
+    return parseCompiledApi(await readCompiled(storePath, name, before.digest)).operations;
+  } catch {
+    // It is replaced, whatever it was.
+    return [];
+  }
+}
+
+function compareOperations(before: readonly ApiOperation[], after: readonly ApiOperation[]): OperationChanges {
+  const former = new Map(before.map((operation) => [operation.entry, JSON.stringify(operation)]));
+  const entries = new Set(after.map(({ entry }) => entry));
   return {
-    server: api.server ?? "",
-    ...omitUndefined({ other_servers: others.length > 0 ? others : undefined }),
-    source,
-    auth: Object.fromEntries(auth) as Record<string, string>,
+    added: after.filter(({ entry }) => !former.has(entry)).map(({ entry }) => entry),
+    removed: [...former.keys()].filter((entry) => !entries.has(entry)),
+    changed: after
+      .filter((each) => former.has(each.entry) && former.get(each.entry) !== JSON.stringify(each))
+      .map(({ entry }) => entry),
   };
 }
 
-/** The first set of schemes of each operation, as far as it has no credential. */
-function listMissingSchemes({ api }: Compilation, auth: Readonly<Record<string, string>>): readonly string[] {
-  const needed = api.operations
-    .filter(
-      ({ security }) => security.length > 0 && !security.some((set) => set.every((each) => Object.hasOwn(auth, each))),
-    )
-    .flatMap(({ security }) => security[0] ?? []);
-  return [...new Set(needed)];
+const SHOWN = 20;
+
+/** With --json the answer is on stdout; the person who is asked reads the plan on stderr. */
+function showPlan(
+  { out }: Context,
+  { api, trimmed, skipped, unresolved }: Compilation,
+  plan: ApiImportPlan,
+  problems: readonly string[] | undefined,
+  isDry: boolean,
+): void {
+  if (out.isJson && isDry) return;
+  const line = out.isJson ? out.note : out.line;
+  const { name, changes, entry } = plan;
+  line(out.bold(`${toOneLine(api.title || name)} ${toOneLine(api.version)}`.trim()));
+  const methods = [...new Set(api.operations.map(({ method }) => method))].map(
+    (method) => `${api.operations.filter((each) => each.method === method).length} ${method}`,
+  );
+  line(`  ${formatCount(api.operations.length, "action")} api__${name}__*: ${methods.join(", ")}`);
+  line(`  Requests and credentials go only to ${plan.servers.join(", ")}.`);
+  if (plan.otherServer !== undefined)
+    line(`  The document names ${plan.otherServer}. Give --server ${plan.otherServer} to use it.`);
+  for (const [scheme, reference] of Object.entries(entry.auth as Record<string, string>))
+    line(`  ${toOneLine(scheme)}: ${reference}`);
+  if (plan.before)
+    for (const kind of ["added", "removed", "changed"] as const)
+      if (changes[kind].length > 0) line(`  ${kind}: ${listSome(changes[kind])}`);
+  if (plan.before && Object.values(changes).every(({ length }) => length === 0)) line("  No operation changes.");
+  if (trimmed.length > 0)
+    line(`  The schemas of ${formatCount(trimmed.length, "operation")} are too large and are shortened.`);
+  const warn = (text: string) => out.note(`qm: warning: ${toOneLine(text)}`);
+  for (const { operation, why } of skipped.slice(0, SHOWN)) warn(`${operation} is left out: ${why}`);
+  if (skipped.length > SHOWN) warn(`${skipped.length - SHOWN} more are left out; --json lists them`);
+  if (unresolved.length > 0) warn(`references that are not read: ${listSome(unresolved)}`);
+  if (plan.unsupported.length > 0) warn(`security schemes that are not supported: ${listSome(plan.unsupported)}`);
+  if (problems === undefined) warn("the document is too large to be checked against the rules of OpenAPI");
+  else if (problems.length > 0)
+    warn(`the document breaks the rules of OpenAPI in ${formatCount(problems.length, "place")}: ${problems[0]}`);
+}
+
+const listSome = (names: readonly string[]): string =>
+  names.slice(0, SHOWN).map(toOneLine).join(", ") + (names.length > SHOWN ? ` and ${names.length - SHOWN} more` : "");
+
+function createReport(
+  { api, trimmed, skipped, unresolved }: Compilation,
+  { name, path, servers, changes, before, missingSecrets, unsupported, entry, otherServer }: ApiImportPlan,
+  problems: readonly string[] | undefined,
+  written: boolean,
+) {
+  return {
+    name,
+    title: api.title,
+    servers,
+    ...omitUndefined({ document_server: otherServer }),
+    operations: api.operations.map(({ entry: operation, method, path: at }) => ({
+      action: `api__${name}__${operation}`,
+      method,
+      path: at,
+    })),
+    auth: entry.auth,
+    missing_secrets: missingSecrets,
+    unsupported_schemes: unsupported,
+    ...(before ? { changes } : {}),
+    trimmed,
+    skipped,
+    unresolved,
+    ...omitUndefined({ problems }),
+    config: path,
+    written,
+  };
 }

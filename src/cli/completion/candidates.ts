@@ -110,6 +110,7 @@ const operandSources: Readonly<Record<string, CandidateSource>> = {
     queryWorkspace(context, values, ({ quartermaster }) =>
       quartermaster.peers.list().map(({ name, kind }) => [name, kind]),
     ),
+  ...repeatSource(listApis, ["show", "remove"], "apis"),
   "worlds show": (context, values) =>
     queryWorkspace(context, values, ({ config }) => Object.keys(config.worlds).map((world) => [world, "world"])),
   ...repeatSource(listServers, ["remove", "start", "stop", "logs", "review", "login", "logout"], "servers"),
@@ -147,6 +148,12 @@ async function listServers(context: Context, values: Values): Promise<Candidates
   const { formatLaunch } = await import("../../mcp/server-spec.ts");
   return queryWorkspace(context, values, ({ servers }) =>
     servers.list().map(({ spec }) => [spec.name, formatLaunch(spec.launch)]),
+  );
+}
+
+function listApis(context: Context, values: Values): Promise<Candidates> {
+  return queryWorkspace(context, values, ({ config }) =>
+    Object.entries(config.apis).map(([name, { server }]) => [name, server]),
   );
 }
 

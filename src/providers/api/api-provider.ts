@@ -120,9 +120,10 @@ async function callOperation(
   const limits = { maxBytes: RESPONSE_BYTES, maxRedirects: 0, timeoutMs, signal };
   let response = await send({ ...built, ...limits });
   for (let count = 0; isRedirect(response); count++) {
-    const url = resolveRedirect(name, response, server);
-    if (count === REDIRECT_LIMIT || (built.method !== "GET" && built.method !== "HEAD"))
-      throw createRedirectError(name, url);
+    const url = resolveRedirect(response, server);
+    const isFollowed = url !== undefined && count < REDIRECT_LIMIT && /^(?:GET|HEAD)$/.test(built.method);
+    if (!isFollowed && operation.redirects === true) break;
+    if (!isFollowed) throw createRedirectError(name, response);
     response = await send({ ...built, url, ...limits });
   }
   return readApiResponse(response, { api: name, operation, server, args, credentials });
@@ -131,23 +132,21 @@ async function callOperation(
 const isRedirect = ({ status, headers }: ApiResponse) =>
   [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
 
-/** Credentials must not leave the pinned address. */
-function resolveRedirect(api: string, { url, headers }: ApiResponse, server: string): string {
+/** Credentials must not leave the pinned address. Undefined: the redirect would. */
+function resolveRedirect({ url, headers }: ApiResponse, server: string): string | undefined {
   const target = headers.location ?? "";
   const to = URL.canParse(target, url) ? new URL(target, url) : undefined;
   const base = new URL(server);
   const folder = `${base.pathname.replace(/\/+$/, "")}/`;
-  if (to?.origin !== base.origin || !to.pathname.startsWith(folder))
-    throw createRedirectError(api, to?.origin ?? target);
-  return to.href;
+  return to?.origin === base.origin && to.pathname.startsWith(folder) ? to.href : undefined;
 }
 
-const createRedirectError = (api: string, where: string): QmError =>
-  new QmError(
-    "action_failed",
-    `${api} redirects to ${quoteName(where.split("?", 1)[0] ?? "")}, which is not followed`,
-    {
-      hint: "An operator must import the API with the address that it redirects to.",
-      details: { api },
-    },
-  );
+function createRedirectError(api: string, { url, headers }: ApiResponse): QmError {
+  const target = headers.location ?? "";
+  // The query may hold what only the other server should know.
+  const where = URL.canParse(target, url) ? new URL(target, url).origin : "another address";
+  return new QmError("action_failed", `${api} redirects to ${quoteName(where)}, which is not followed`, {
+    hint: "An operator must import the API with the address that it redirects to.",
+    details: { api },
+  });
+}

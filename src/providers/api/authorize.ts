@@ -1,6 +1,6 @@
 import { QmError } from "../../core/errors.ts";
 import type { ApiOperation, CompiledApi } from "./compiled-api.ts";
-import { encodeStrictly } from "./parameter-style.ts";
+import { encodeStrictly, isHeaderValue } from "./parameter-style.ts";
 
 /** The credential of a scheme, read for each call. Undefined: none is configured. Throws if its secret is missing. */
 export type ReadCredential = (scheme: string) => string | undefined;
@@ -15,25 +15,38 @@ export interface Credentials {
 
 const NONE: Credentials = { headers: {}, query: [], cookies: [], secrets: [] };
 
-/** The credentials of the first set of schemes that is complete. Throws `needs_login` if none is. */
+/**
+ * The credentials of the first set of schemes that is complete. Throws `needs_login` if none is. Where credentials are
+ * optional, they are sent if there are any.
+ */
 export function authorize(
   name: string,
   { schemes }: CompiledApi,
   { security }: ApiOperation,
   read: ReadCredential,
 ): Credentials {
-  if (security.length === 0) return NONE;
-  let missing = "";
-  for (const set of security) {
+  let missing: string | undefined;
+  for (const set of security.filter(({ length }) => length > 0)) {
     const values = set.map((scheme) => [scheme, readQuietly(read, scheme)] as const);
     const lacking = values.find(([scheme, value]) => value === undefined || !Object.hasOwn(schemes, scheme));
-    if (lacking === undefined) return combine(schemes, values as readonly (readonly [string, string])[]);
-    missing ||= lacking[0];
+    if (lacking === undefined) return combine(name, schemes, values as readonly (readonly [string, string])[]);
+    // A scheme that an operator can configure is the better advice.
+    if (missing === undefined || !Object.hasOwn(schemes, missing)) missing = lacking[0];
   }
-  throw new QmError("needs_login", `${name} needs a credential for ${missing}, and none is stored`, {
-    hint: `An operator must set apis.${name}.auth.${missing} and store its secret.`,
-    details: { api: name, scheme: missing },
-  });
+  if (missing === undefined || security.some(({ length }) => length === 0)) return NONE;
+  const isKnown = Object.hasOwn(schemes, missing);
+  throw new QmError(
+    "needs_login",
+    isKnown
+      ? `${name} needs a credential for ${missing}, and none is stored`
+      : `${name} needs the security scheme ${missing}, which is not supported`,
+    {
+      hint: isKnown
+        ? `An operator must set apis.${name}.auth.${missing} and store its secret.`
+        : "Use another operation.",
+      details: { api: name, scheme: missing },
+    },
+  );
 }
 
 function readQuietly(read: ReadCredential, scheme: string): string | undefined {
@@ -44,18 +57,27 @@ function readQuietly(read: ReadCredential, scheme: string): string | undefined {
   }
 }
 
-function combine(schemes: CompiledApi["schemes"], values: readonly (readonly [string, string])[]): Credentials {
+function combine(
+  api: string,
+  schemes: CompiledApi["schemes"],
+  values: readonly (readonly [string, string])[],
+): Credentials {
   const headers: Record<string, string> = {};
   const query: string[] = [];
   const cookies: string[] = [];
   const secrets: string[] = [];
   for (const [name, value] of values) {
     const scheme = schemes[name];
+    const isHeader = scheme?.kind === "bearer" || (scheme?.kind === "key" && scheme.in === "header");
+    if (isHeader && !isHeaderValue(value))
+      throw new QmError("needs_login", `the credential of ${api} for ${name} cannot be sent: it has a line break`, {
+        hint: `An operator must store the secret of apis.${api}.auth.${name} again.`,
+      });
     secrets.push(value);
-    if (scheme?.kind === "bearer") headers.authorization = `Bearer ${value}`;
+    if (scheme?.kind === "bearer") headers.authorization = `${scheme.prefix ?? "Bearer"} ${value}`;
     else if (scheme?.kind === "basic") {
       const encoded = Buffer.from(value).toString("base64");
-      secrets.push(encoded, ...value.split(":").slice(1));
+      secrets.push(encoded, ...(value.includes(":") ? [value.slice(value.indexOf(":") + 1)] : []));
       headers.authorization = `Basic ${encoded}`;
     } else if (scheme?.in === "header") headers[scheme.name.toLowerCase()] = value;
     else if (scheme?.in === "query") query.push(`${encodeStrictly(scheme.name)}=${encodeStrictly(value)}`);
@@ -68,6 +90,7 @@ function combine(schemes: CompiledApi["schemes"], values: readonly (readonly [st
 export function maskCredentials(text: string, { secrets }: Pick<Credentials, "secrets">): string {
   const forms = secrets
     .filter(({ length }) => length >= 6)
-    .flatMap((secret) => [secret, encodeStrictly(secret), JSON.stringify(secret).slice(1, -1)]);
+    .flatMap((secret) => [secret, encodeStrictly(secret), JSON.stringify(secret).slice(1, -1)])
+    .sort((a, b) => b.length - a.length);
   return forms.reduce((masked, form) => masked.replaceAll(form, "[secret]"), text);
 }

@@ -47,6 +47,7 @@ export function buildRequest(
   const names = new Set(operation.parameters.map(({ argument }) => argument));
   const body = operation.body && encodeBody(operation.body, args, names, boundary);
   const headers = {
+    "user-agent": "quartermaster",
     ...Object.fromEntries(
       at("header").map(({ parameter, value }) => [
         parameter.name.toLowerCase(),

@@ -1,19 +1,25 @@
 import { hash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { SchemaChecker } from "../../core/schema-validator.ts";
 import { WORK_LIMIT } from "../../core/work-budget.ts";
 import type { ApiOperation, CompiledApi, SecurityScheme } from "./compiled-api.ts";
-import { cleanText, convertArguments } from "./convert-schema.ts";
-import { type MergedInput, mergeInput } from "./operation-input.ts";
-import { createDocumentError, dereference, type OpenApiObject, readDocument } from "./read-document.ts";
+import { type ConversionBudget, convertArguments } from "./convert-schema.ts";
+import { isToken, type MergedInput, mergeInput } from "./operation-input.ts";
+import { createDocumentError, dereference, type OpenApiObject, type ReadPart, readDocument } from "./read-document.ts";
 import { createSampleArguments } from "./sample-arguments.ts";
+import { cleanText } from "./schema-keywords.ts";
 import { resolveServer } from "./server-address.ts";
 
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"] as const;
 const OPERATION_LIMIT = 5_000;
 const DESCRIPTION_CHARS = 1_000;
+/** Real documents of thousands of operations need a tenth of this. */
+const CONVERTED_PARTS = 20_000_000;
+/** Operations that are compiled without a pause. */
+const BATCH = 25;
 
 export interface CompileOptions {
   /** Used for every operation instead of the servers of the document. */
@@ -22,6 +28,9 @@ export interface CompileOptions {
   readonly base?: string | undefined;
   /** Whether an operation is wanted, by its entry. */
   readonly isWanted?: (entry: string) => boolean;
+  readonly readPart?: ReadPart | undefined;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+  readonly signal?: AbortSignal;
 }
 
 export interface Compilation {
@@ -29,11 +38,15 @@ export interface Compilation {
   /** Operations with schemas that were too large, and how many parts were cut. */
   readonly trimmed: readonly { readonly entry: string; readonly parts: number }[];
   readonly skipped: readonly { readonly operation: string; readonly why: string }[];
+  /** References to other addresses and files. They are never read. */
+  readonly unresolved: readonly string[];
+  /** The whole document, for checks. */
+  readonly document: OpenApiObject;
 }
 
 /** Throws `invalid_arguments` if the document cannot be used at all. */
 export async function compileDocument(text: string, options: CompileOptions = {}): Promise<Compilation> {
-  const document = await readDocument(text);
+  const { document, unresolved } = await readDocument(text, options.readPart);
   const found = listOperations(document);
   if (found.length === 0) throw createDocumentError("has no operations");
   const main = options.server ?? resolveServer(document.servers, options.base);
@@ -42,15 +55,22 @@ export async function compileDocument(text: string, options: CompileOptions = {}
   const trimmed: { entry: string; parts: number }[] = [];
   const operations: ApiOperation[] = [];
   const taken = new Set<string>();
-  for (const each of found) {
+  const budget = { left: CONVERTED_PARTS };
+  for (const [index, each] of found.entries()) {
+    if (index % BATCH === BATCH - 1) {
+      options.onProgress?.({ done: index, total: found.length });
+      await setImmediate();
+      options.signal?.throwIfAborted();
+    }
     const entry = takeEntry(each, taken);
     if (options.isWanted?.(entry) === false) continue;
-    const server = options.server === undefined ? resolveServer(each.servers, options.base) : undefined;
     try {
-      const { operation, parts } = compileOperation(document, entry, each);
+      const server = options.server === undefined ? findOwnServer(each.servers, options.base) : undefined;
+      const { operation, parts } = compileOperation({ document, schemes, budget }, entry, each);
       if (parts > 0) trimmed.push({ entry, parts });
       operations.push({ ...operation, ...(server === undefined || server === main ? {} : { server }) });
     } catch (thrown) {
+      if (budget.left < 0) throw thrown;
       skipped.push({ operation: `${each.method.toUpperCase()} ${each.path}`, why: getErrorMessage(thrown) });
     }
   }
@@ -64,7 +84,15 @@ export async function compileDocument(text: string, options: CompileOptions = {}
     schemes,
     operations,
   };
-  return { api, trimmed, skipped };
+  return { api, trimmed, skipped, unresolved, document };
+}
+
+/** The address that an operation or its path names. */
+function findOwnServer(servers: unknown, base: string | undefined): string | undefined {
+  if (!Array.isArray(servers) || servers.length === 0) return undefined;
+  const own = resolveServer(servers, base);
+  if (own !== undefined) return own;
+  throw createDocumentError("gives it a server of its own, which is no http address", "Give an address with --server.");
 }
 
 interface FoundOperation {
@@ -78,10 +106,11 @@ interface FoundOperation {
 function listOperations(document: OpenApiObject): readonly FoundOperation[] {
   const found: FoundOperation[] = [];
   for (const [path, raw] of Object.entries(document.paths as OpenApiObject)) {
+    if (!path.startsWith("/")) continue;
     const item = dereference(document, raw) ?? {};
     for (const method of METHODS) {
-      const operation = Object.hasOwn(item, method) ? item[method] : undefined;
-      if (!isRecord(operation)) continue;
+      const operation = Object.hasOwn(item, method) ? dereference(document, item[method]) : undefined;
+      if (operation === undefined) continue;
       found.push({ path, method, item, operation, servers: operation.servers ?? item.servers });
       if (found.length > OPERATION_LIMIT)
         throw createDocumentError(`has more than ${OPERATION_LIMIT} operations`, "Split it into several documents.");
@@ -105,11 +134,24 @@ function takeEntry({ path, method, operation }: FoundOperation, taken: Set<strin
   return entry;
 }
 
-function compileOperation(document: OpenApiObject, entry: string, found: FoundOperation) {
-  const { path, method, item, operation } = found;
+interface CompileParts {
+  readonly document: OpenApiObject;
+  readonly schemes: CompiledApi["schemes"];
+  readonly budget: ConversionBudget;
+}
+
+function compileOperation({ document, schemes, budget }: CompileParts, entry: string, found: FoundOperation) {
+  const { method, item, operation } = found;
+  // A fragment only tells several operations with one path apart.
+  const path = found.path.split("#", 1)[0] ?? "";
   checkPath(path);
-  const input = mergeInput(document, { path, item, operation });
-  const { schema, trimmed } = convertArguments(document, input.source);
+  const declared = readSecurity(operation.security ?? document.security);
+  const credentials = locateKeys(declared.flat(), schemes);
+  const input = mergeInput(document, { path, method, item, operation, credentials: new Set(credentials.keys()) });
+  // An operation can require a parameter that belongs to a scheme of another set.
+  const further = input.requiredCredentials.flatMap((place) => credentials.get(place) ?? []);
+  const security = declared.map((set) => [...new Set([...set, ...(set.length > 0 ? further : [])])]);
+  const { schema, trimmed } = convertArguments(document, input.source, budget);
   const example = findExample(schema);
   const compiled: ApiOperation = {
     entry,
@@ -118,11 +160,23 @@ function compileOperation(document: OpenApiObject, entry: string, found: FoundOp
     description: describeOperation(found, input),
     tags: listTags(operation),
     parameters: input.parameters,
-    security: readSecurity(operation.security ?? document.security),
+    security,
     schema,
+    ...(hasRedirect(operation) ? { redirects: true } : {}),
     ...omitUndefined({ body: input.body, accept: listAccepted(document, operation), example }),
   };
   return { operation: compiled, parts: trimmed };
+}
+
+/** The schemes with keys, by their parameters, as in `header x-api-key`. */
+function locateKeys(names: readonly string[], schemes: CompiledApi["schemes"]): ReadonlyMap<string, string> {
+  return new Map(
+    names.flatMap((name) => {
+      const scheme = Object.hasOwn(schemes, name) ? schemes[name] : undefined;
+      if (scheme?.kind !== "key") return [];
+      return [[`${scheme.in} ${scheme.in === "header" ? scheme.name.toLowerCase() : scheme.name}`, name] as const];
+    }),
+  );
 }
 
 function checkPath(path: string): void {
@@ -156,6 +210,9 @@ function listTags({ tags, deprecated }: OpenApiObject): readonly string[] {
   return [...new Set([...slugs.filter((slug) => slug !== ""), ...(deprecated === true ? ["deprecated"] : [])])];
 }
 
+const hasRedirect = ({ responses }: OpenApiObject) =>
+  isRecord(responses) && Object.keys(responses).some((status) => /^3(?:0[12378]|XX)$/i.test(status));
+
 function listAccepted(document: OpenApiObject, { responses }: OpenApiObject): string | undefined {
   const types = Object.entries(isRecord(responses) ? responses : {})
     .filter(([status]) => /^2|default/.test(status))
@@ -178,14 +235,19 @@ function readSchemes(document: OpenApiObject): Readonly<Record<string, SecurityS
   );
 }
 
+/** Schemes of HTTP that compute an answer for each request. */
+const COMPUTED_SCHEMES = /^(?:digest|hoba|mutual|negotiate|ntlm|oauth|scram-|vapid|aws4)/;
+
 function toScheme({ type, in: place, name, scheme }: OpenApiObject): SecurityScheme | undefined {
   if (type === "oauth2" || type === "openIdConnect") return { kind: "bearer" };
   if (type === "http") {
     const kind = String(scheme).toLowerCase();
-    return kind === "basic" || kind === "bearer" ? { kind } : undefined;
+    if (kind === "basic" || kind === "bearer") return { kind };
+    return isToken(kind) && !COMPUTED_SCHEMES.test(kind) ? { kind: "bearer", prefix: String(scheme) } : undefined;
   }
   const isPlace = place === "header" || place === "query" || place === "cookie";
-  return type === "apiKey" && isPlace && typeof name === "string" ? { kind: "key", in: place, name } : undefined;
+  const isKey = type === "apiKey" && isPlace && typeof name === "string" && (place === "query" || isToken(name));
+  return isKey ? { kind: "key", in: place, name } : undefined;
 }
 
 function readSecurity(raw: unknown): readonly (readonly string[])[] {

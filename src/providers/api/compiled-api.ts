@@ -14,6 +14,9 @@ export type ParameterStyle =
   /** The value as JSON text, for a parameter with `content`. */
   | "json";
 
+/** Media types whose bodies are sent as they are given. Other types are bytes. */
+export const isTextType = (mediaType: string): boolean => /^text\/|xml|yaml|sdp|graphql|javascript|csv/.test(mediaType);
+
 export interface ApiParameter {
   /** The argument of the action. It differs from `name` where that is not a valid name or taken. */
   readonly argument: string;
@@ -28,6 +31,7 @@ export interface PartEncoding {
   readonly contentType?: string;
   readonly style?: ParameterStyle;
   readonly explode?: boolean;
+  readonly allowReserved?: boolean;
 }
 
 export interface ApiBody {
@@ -40,13 +44,16 @@ export interface ApiBody {
   /** Whether arguments that no parameter has are fields too. */
   readonly takesOthers?: boolean;
   readonly encoding?: Readonly<Record<string, PartEncoding>>;
+  /** The fields of a form that are files. Absent: a file is known by its keys. */
+  readonly files?: readonly string[];
 }
 
 /** How a credential is sent. */
 export type SecurityScheme =
   | { readonly kind: "key"; readonly in: "header" | "query" | "cookie"; readonly name: string }
   | { readonly kind: "basic" }
-  | { readonly kind: "bearer" };
+  /** A token after `Bearer`, or after another word. */
+  | { readonly kind: "bearer"; readonly prefix?: string };
 
 export interface ApiOperation {
   /** Unique in the API: the end of the action's name. */
@@ -62,6 +69,8 @@ export interface ApiOperation {
   /** One of these sets of schemes is needed. Empty: none. */
   readonly security: readonly (readonly string[])[];
   readonly accept?: string;
+  /** Whether the document lists a redirect among the responses. It is then a result. */
+  readonly redirects?: boolean;
   readonly schema: JsonSchema;
   readonly example?: JsonObject;
 }

@@ -1,51 +1,79 @@
 import { isRecord, omitUndefined } from "../../core/json.ts";
-import type { ApiBody, ApiParameter, ParameterPlace, ParameterStyle, PartEncoding } from "./compiled-api.ts";
-import { listRequired, type SchemaSource } from "./convert-schema.ts";
-import { createDocumentError, dereference, type OpenApiObject } from "./read-document.ts";
+import {
+  type ApiBody,
+  type ApiParameter,
+  isTextType,
+  type ParameterPlace,
+  type ParameterStyle,
+  type PartEncoding,
+} from "./compiled-api.ts";
+import type { SchemaSource } from "./convert-schema.ts";
+import { createDocumentError, dereference, type OpenApiObject, requirePart } from "./read-document.ts";
+import { isFileSchema, listRequired } from "./schema-keywords.ts";
 
 export interface MergedInput {
   readonly parameters: readonly ApiParameter[];
   readonly body?: ApiBody;
   readonly source: SchemaSource;
+  /** Those of the credentials' parameters that the operation requires. */
+  readonly requiredCredentials: readonly string[];
 }
 
 type Property = SchemaSource["properties"][number];
 
 interface OperationPlace {
   readonly path: string;
+  readonly method: string;
   readonly item: OpenApiObject;
   readonly operation: OpenApiObject;
+  /** Parameters that credentials fill in, as `header x-api-key`. */
+  readonly credentials: ReadonlySet<string>;
 }
 
 /** The parameters and the body as the arguments of one action. */
-export function mergeInput(document: OpenApiObject, { path, item, operation }: OperationPlace): MergedInput {
+export function mergeInput(document: OpenApiObject, place: OperationPlace): MergedInput {
+  const { listed, requiredCredentials } = listParameters(document, place);
+  return { ...mergeParts(document, place, listed), requiredCredentials };
+}
+
+function mergeParts(document: OpenApiObject, place: OperationPlace, listed: Iterable<OpenApiObject>) {
   const taken = new Set<string>();
   const properties: Property[] = [];
   const required: string[] = [];
   const parameters: ApiParameter[] = [];
-  for (const raw of listParameters(document, path, item, operation)) {
+  for (const raw of listed) {
     const place = raw.in as ParameterPlace;
     const name = raw.name as string;
     const argument = takeArgument(name, place, taken);
-    const content = isRecord(raw.content) ? Object.values(raw.content).find(isRecord) : undefined;
-    const style = content !== undefined ? "json" : readStyle(raw.style, place);
+    const content = isRecord(raw.content)
+      ? Object.entries(raw.content).find(([, media]) => isRecord(media))
+      : undefined;
+    const isJson = content?.[0].toLowerCase().includes("json") === true;
+    const style = isJson ? "json" : readStyle(raw.style, place);
     const explode = typeof raw.explode === "boolean" ? raw.explode : style === "form" || style === "deepObject";
     const reserved = raw.allowReserved === true && place === "query" ? { allowReserved: true } : {};
     parameters.push({ argument, name, in: place, style, explode, ...reserved });
     const description = typeof raw.description === "string" ? raw.description : undefined;
-    properties.push({ argument, schema: content?.schema ?? raw.schema ?? {}, ...omitUndefined({ description }) });
+    const schema = (content?.[1] as OpenApiObject | undefined)?.schema ?? raw.schema ?? {};
+    properties.push({ argument, schema, ...omitUndefined({ description }) });
     if (raw.required === true || place === "path") required.push(argument);
   }
-  const body = readBody(document, operation.requestBody);
+  // OpenAPI gives such a body no meaning, and HTTP clients do not send it.
+  const body = /^(?:get|head)$/.test(place.method) ? undefined : readBody(document, place.operation.requestBody);
   if (body === undefined) return { parameters, source: { properties, required, takesOthers: false, isForm: false } };
   const { mediaType, media, isRequired, description } = body;
   const isForm = mediaType.startsWith("multipart/");
   const common = { mediaType, required: isRequired, ...omitUndefined({ encoding: readEncoding(media.encoding) }) };
-  const parts = isStructured(mediaType) ? flattenObject(document, media.schema, 0) : undefined;
+  const parts = isStructured(mediaType) ? flattenObject(document, media.schema, 0, { left: FLATTEN_LIMIT }) : undefined;
   const names = [...(parts?.properties.keys() ?? [])];
   if (parts === undefined || names.some((name) => taken.has(toArgument(name)))) {
     const argument = taken.has("body") ? "request_body" : "body";
-    properties.push({ argument, schema: toBodySchema(mediaType, media.schema), ...omitUndefined({ description }) });
+    properties.push({
+      argument,
+      schema: toBodySchema(mediaType, media.schema),
+      isBody: true,
+      ...omitUndefined({ description }),
+    });
     if (isRequired) required.push(argument);
     return {
       parameters,
@@ -55,43 +83,53 @@ export function mergeInput(document: OpenApiObject, { path, item, operation }: O
   }
   const fields = names.map((name) => [takeArgument(name, "body", taken), name] as const);
   for (const [argument, name] of fields) {
-    properties.push({ argument, schema: parts.properties.get(name) ?? {} });
+    properties.push({ argument, schema: parts.properties.get(name) ?? {}, isField: true });
     if (isRequired && parts.required.has(name)) required.push(argument);
   }
+  const isFile = (name: string) => {
+    const schema = dereference(document, parts.properties.get(name));
+    return isFileSchema(document, schema) || isFileSchema(document, schema?.items);
+  };
+  const files = isForm ? { files: names.filter(isFile) } : {};
   const takesOthers = parts.takesOthers;
   return {
     parameters,
-    body: { ...common, fields: Object.fromEntries(fields), ...(takesOthers ? { takesOthers } : {}) },
+    body: { ...common, fields: Object.fromEntries(fields), ...files, ...(takesOthers ? { takesOthers } : {}) },
     source: { properties, required, takesOthers, isForm },
   };
 }
 
 /** Headers that the document may not set: they belong to the connection or to the credentials. */
 const IGNORED_HEADERS = new Set(
-  "accept content-type authorization host connection content-length transfer-encoding cookie upgrade te trailer expect keep-alive proxy-authorization".split(
+  "accept content-type authorization host connection content-length transfer-encoding cookie upgrade te trailer expect keep-alive proxy-authorization proxy-connection".split(
     " ",
   ),
 );
 
 /** Those of the operation override those of the path with the same name and place. */
-function listParameters(document: OpenApiObject, path: string, item: OpenApiObject, operation: OpenApiObject) {
+function listParameters(document: OpenApiObject, { path, item, operation, credentials }: OperationPlace) {
   const found = new Map<string, OpenApiObject>();
+  const requiredCredentials: string[] = [];
   for (const raw of [item.parameters, operation.parameters].flatMap((each) => (Array.isArray(each) ? each : []))) {
-    const parameter = dereference(document, raw);
+    const parameter = requirePart(document, raw);
     const { name, in: place } = parameter ?? {};
     if (parameter === undefined || typeof name !== "string" || name === "") continue;
     if (!["path", "query", "header", "cookie"].includes(String(place))) continue;
-    if (place === "header" && (IGNORED_HEADERS.has(name.toLowerCase()) || !/^[\w!#$%&'*+.^`|~-]+$/.test(name)))
-      continue;
-    if (place === "path" && !path.includes(`{${name}}`)) continue;
-    found.set(`${place} ${name}`, parameter);
+    const key = `${place} ${place === "header" ? name.toLowerCase() : name}`;
+    if (place === "header" && (IGNORED_HEADERS.has(name.toLowerCase()) || !isToken(name))) continue;
+    if (credentials.has(key) && parameter.required === true) requiredCredentials.push(key);
+    if (credentials.has(key) || (place === "path" && !path.includes(`{${name}}`))) continue;
+    found.set(key, parameter);
   }
   const names = [...path.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
   if (names.includes("")) throw createDocumentError("has a path with {} without a name");
   for (const name of names)
     if (!found.has(`path ${name}`)) found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
-  return found.values();
+  return { listed: found.values(), requiredCredentials };
 }
+
+/** Whether HTTP allows a text as the name of a header. */
+export const isToken = (name: string): boolean => /^[\w!#$%&'*+.^`|~-]+$/.test(name);
 
 const STYLES: Readonly<Record<ParameterPlace, readonly ParameterStyle[]>> = {
   path: ["simple", "label", "matrix"],
@@ -129,20 +167,30 @@ const isStructured = (mediaType: string) => /json|x-www-form-urlencoded|multipar
 const PREFERRED = [/^application\/json/, /json/, /^multipart\/form-data/, /x-www-form-urlencoded/, /^text\/plain/, /./];
 
 function readBody(document: OpenApiObject, raw: unknown) {
-  const body = dereference(document, raw);
+  const body = requirePart(document, raw);
   const content = isRecord(body?.content) ? body.content : {};
   const types = Object.keys(content).filter((type) => isRecord(content[type]));
-  const mediaType = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(Boolean);
-  if (body === undefined || mediaType === undefined || /[\r\n]/.test(mediaType)) return undefined;
+  const declared = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(Boolean);
+  if (body === undefined || declared === undefined || /[\r\n]/.test(declared)) return undefined;
   const description = typeof body.description === "string" ? body.description : undefined;
-  const media = content[mediaType] as OpenApiObject;
-  return { mediaType: mediaType.toLowerCase(), media, isRequired: body.required === true, description };
+  const media = content[declared] as OpenApiObject;
+  const mediaType = chooseType(declared, dereference(document, media.schema));
+  return { mediaType, media, isRequired: body.required === true, description };
+}
+
+/** The type in lower case with its parameters as they are. A range of types cannot be sent. */
+function chooseType(declared: string, schema: OpenApiObject | undefined): string {
+  const [type = "", ...parameters] = declared.split(";");
+  const plain = type.trim().toLowerCase();
+  if (!plain.includes("*")) return [plain, ...parameters].join(";");
+  if (plain.startsWith("text/")) return "text/plain";
+  const isData = schema?.type === "object" || schema?.type === "array" || isRecord(schema?.properties);
+  return isData ? "application/json" : "application/octet-stream";
 }
 
 const toBodySchema = (mediaType: string, schema: unknown): unknown => {
   if (isStructured(mediaType)) return schema ?? {};
-  const isText = /^text\/|xml|yaml|sdp/.test(mediaType);
-  return { type: "string", description: isText ? "The body as text." : "The body as base64." };
+  return { type: "string", description: isTextType(mediaType) ? "The body as text." : "The body as base64." };
 };
 
 function readEncoding(raw: unknown): Readonly<Record<string, PartEncoding>> | undefined {
@@ -150,9 +198,13 @@ function readEncoding(raw: unknown): Readonly<Record<string, PartEncoding>> | un
   const parts = Object.entries(raw).flatMap(([name, part]) => {
     if (!isRecord(part) || name === "__proto__") return [];
     const contentType = typeof part.contentType === "string" ? part.contentType : undefined;
-    const style = STYLES.query.find((each) => each === part.style);
     const explode = typeof part.explode === "boolean" ? part.explode : undefined;
-    return [[name, omitUndefined({ contentType, style, explode })] as const];
+    const allowReserved = part.allowReserved === true ? true : undefined;
+    // Naming one of these asks for the style of a query parameter, whose default is `form`.
+    const isStyled = explode !== undefined || allowReserved !== undefined;
+    const style = STYLES.query.find((each) => each === part.style) ?? (isStyled ? "form" : undefined);
+    const own = explode ?? (style === undefined ? undefined : style === "form" || style === "deepObject");
+    return [[name, omitUndefined({ contentType, style, explode: own, allowReserved })] as const];
   });
   return parts.length === 0 ? undefined : Object.fromEntries(parts);
 }
@@ -163,27 +215,36 @@ interface FlatObject {
   readonly takesOthers: boolean;
 }
 
+/** A hostile document can name the same parts again and again. */
+const FLATTEN_LIMIT = 500;
+
 /** The fields of an object, with those of `allOf`. Undefined: it is no object, has variants, or any field. */
-function flattenObject(document: OpenApiObject, raw: unknown, depth: number): FlatObject | undefined {
+function flattenObject(
+  document: OpenApiObject,
+  raw: unknown,
+  depth: number,
+  work: { left: number },
+): FlatObject | undefined {
   const schema = dereference(document, raw);
-  if (schema === undefined || depth > 8 || schema.nullable === true) return undefined;
+  if (schema === undefined || depth > 8 || --work.left < 0 || schema.nullable === true) return undefined;
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf) || schema.not !== undefined) return undefined;
-  if (schema.type !== undefined && schema.type !== "object") return undefined;
+  const [type, ...others] = Array.isArray(schema.type) ? schema.type : [schema.type];
+  if ((type !== undefined && type !== "object") || others.length > 0) return undefined;
   const own = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
   const kept = own.filter(([name, part]) => name !== "__proto__" && dereference(document, part)?.readOnly !== true);
   const properties = new Map<string, unknown>(kept);
-  const required = new Set(listRequired(document, schema).filter((name) => properties.has(name)));
-  const others = schema.additionalProperties;
-  let takesOthers = others === true || (isRecord(others) && own.length > 0);
+  const required = new Set(listRequired(document, schema));
+  const further = schema.additionalProperties;
+  let takesOthers = further === true || (isRecord(further) && own.length > 0);
   for (const part of Array.isArray(schema.allOf) ? schema.allOf : []) {
-    const inner = flattenObject(document, part, depth + 1);
+    const inner = flattenObject(document, part, depth + 1, work);
     if (inner === undefined) return undefined;
-    for (const [name, value] of inner.properties) properties.set(name, value);
+    for (const [name, value] of inner.properties) if (!properties.has(name)) properties.set(name, value);
     for (const name of inner.required) required.add(name);
     takesOthers ||= inner.takesOthers;
   }
-  if (depth > 0) for (const name of listRequired(document, schema)) required.add(name);
-  if (depth === 0 && properties.size === 0) return undefined;
-  for (const name of required) if (depth === 0 && !properties.has(name)) required.delete(name);
+  if (depth > 0) return { properties, required, takesOthers };
+  if (properties.size === 0) return undefined;
+  for (const name of required) if (!properties.has(name)) required.delete(name);
   return { properties, required, takesOthers };
 }

@@ -16,20 +16,19 @@ export const encodeStrictly: Encode = (text) =>
 const encodeReserved: Encode = (text) =>
   encodeStrictly(text).replace(/%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/g, (code) => decodeURIComponent(code));
 
-const toText = (value: Json | undefined): string =>
+export const toText = (value: Json | undefined): string =>
   value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+
+/** Servers may decode a path once more, so an encoded dot counts as a dot. */
+const DOT_SEGMENT = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c)/i;
 
 /** A path parameter in its place. Throws `invalid_arguments` for a value that could lead to another path. */
 export function formatPathParameter({ name, argument, style, explode }: ApiParameter, value: Json): string {
-  const texts = Array.isArray(value)
-    ? value.map(toText)
-    : isRecord(value)
-      ? Object.entries(value)
-          .flat()
-          .map((each) => toText(each as Json))
-      : [toText(value)];
-  const isUnsafe = texts.some((text) => /(?:^|[/\\])\.{1,2}(?:$|[/\\])/.test(text) || /[\p{Cc}]/u.test(text));
-  if (isUnsafe || texts.length === 0 || texts.join("") === "") {
+  const texts = (Array.isArray(value) ? value : isRecord(value) ? Object.entries(value).flat() : [value]).map((each) =>
+    toText(each as Json),
+  );
+  const isUnsafe = texts.some((text) => DOT_SEGMENT.test(text) || /\p{Cc}/u.test(text));
+  if (isUnsafe || texts.join("") === "") {
     const why = isUnsafe ? "could lead to another path" : "is empty";
     throw new QmError("invalid_arguments", `${argument} (${quoteName(texts.join(","))}) ${why}`, {
       hint: "Give another value.",
@@ -39,31 +38,29 @@ export function formatPathParameter({ name, argument, style, explode }: ApiParam
   const key = encodeStrictly(name);
   if (style === "matrix") {
     if (Array.isArray(value) && explode) return value.map((each) => `;${key}=${encodeStrictly(toText(each))}`).join("");
-    if (isRecord(value) && explode)
-      return joinPairs(value as Record<string, Json>, encodeStrictly)
-        .map((pair) => `;${pair}`)
-        .join("");
+    if (isRecord(value) && explode) return joinPairs(value as JsonFields, encodeStrictly, ";", ";");
     return `;${key}=${joinSimple(value, false, encodeStrictly)}`;
   }
-  if (style === "label") {
-    const separator = explode ? "." : ",";
-    if (Array.isArray(value)) return `.${value.map((each) => encodeStrictly(toText(each))).join(separator)}`;
-    if (isRecord(value) && explode) return `.${joinPairs(value as Record<string, Json>, encodeStrictly).join(".")}`;
-    return `.${joinSimple(value, false, encodeStrictly)}`;
-  }
-  return joinSimple(value, explode, encodeStrictly);
+  if (style !== "label") return joinSimple(value, explode, encodeStrictly);
+  if (Array.isArray(value)) return `.${value.map((each) => encodeStrictly(toText(each))).join(explode ? "." : ",")}`;
+  if (isRecord(value) && explode) return joinPairs(value as JsonFields, encodeStrictly, ".", ".");
+  return `.${joinSimple(value, false, encodeStrictly)}`;
 }
 
-const joinPairs = (value: Readonly<Record<string, Json>>, encode: Encode): readonly string[] =>
+type JsonFields = Readonly<Record<string, Json>>;
+
+const listPairs = (value: JsonFields, encode: Encode): readonly string[] =>
   Object.entries(value).map(([key, each]) => `${encode(key)}=${encode(toText(each))}`);
+
+const joinPairs = (value: JsonFields, encode: Encode, separator: string, start = ""): string =>
+  start + listPairs(value, encode).join(separator);
 
 function joinSimple(value: Json, explode: boolean, encode: Encode): string {
   if (Array.isArray(value)) return value.map((each) => encode(toText(each))).join(",");
   if (!isRecord(value)) return encode(toText(value));
-  const record = value as Record<string, Json>;
-  if (explode) return joinPairs(record, encode).join(",");
-  return Object.entries(record)
-    .map(([key, each]) => `${encode(key)},${encode(toText(each))}`)
+  if (explode) return joinPairs(value as JsonFields, encode, ",");
+  return Object.entries(value)
+    .map(([key, each]) => `${encode(key)},${encode(toText(each as Json))}`)
     .join(",");
 }
 
@@ -77,40 +74,37 @@ export function formatQueryParameter(
   const encode = allowReserved === true ? encodeReserved : encodeStrictly;
   const key = encodeStrictly(name);
   if (style === "json") return [`${key}=${encode(JSON.stringify(value))}`];
-  if (Array.isArray(value)) {
-    if (explode && style !== "deepObject") return value.map((each) => `${key}=${encode(toText(each))}`);
-    if (style === "deepObject")
-      return value.map((each, index) => `${key}${encodeStrictly(`[${index}]`)}=${encode(toText(each))}`);
-    const separator = style === "spaceDelimited" ? "%20" : style === "pipeDelimited" ? "%7C" : ",";
-    return [`${key}=${value.map((each) => encode(toText(each))).join(separator)}`];
-  }
-  if (!isRecord(value)) return [`${key}=${encode(toText(value))}`];
-  const record = value as Record<string, Json>;
-  if (style === "deepObject") return listDeepPairs(name, record, encode);
-  if (explode) return joinPairs(record, encode);
+  if (typeof value !== "object" || value === null) return [`${key}=${encode(toText(value))}`];
+  if (style === "deepObject") return listDeepPairs(name, value, encode);
+  if (explode)
+    return Array.isArray(value)
+      ? value.map((each) => `${key}=${encode(toText(each))}`)
+      : listPairs(value as JsonFields, encode);
   const separator = style === "spaceDelimited" ? "%20" : style === "pipeDelimited" ? "%7C" : ",";
-  return [
-    `${key}=${Object.entries(record)
-      .flatMap(([inner, each]) => [encode(inner), encode(toText(each))])
-      .join(separator)}`,
-  ];
+  const texts = Array.isArray(value) ? value : Object.entries(value).flat();
+  return [`${key}=${texts.map((each) => encode(toText(each as Json))).join(separator)}`];
 }
 
+/** Numbered brackets keep the fields of several objects apart. Plain values have empty ones, which every server knows. */
 function listDeepPairs(prefix: string, value: Json, encode: Encode): readonly string[] {
   if (typeof value !== "object" || value === null) return [`${encodeStrictly(prefix)}=${encode(toText(value))}`];
-  if (Array.isArray(value)) return value.flatMap((each) => listDeepPairs(`${prefix}[]`, each, encode));
+  if (Array.isArray(value))
+    return value.flatMap((each, index) =>
+      listDeepPairs(`${prefix}[${typeof each === "object" ? index : ""}]`, each, encode),
+    );
   return Object.entries(value).flatMap(([key, each]) => listDeepPairs(`${prefix}[${key}]`, each, encode));
 }
 
 /** The value of a header. Throws `invalid_arguments` for line breaks, which would begin another header. */
 export function formatHeaderParameter({ argument, style, explode }: ApiParameter, value: Json): string {
   const text = style === "json" ? JSON.stringify(value) : joinSimple(value, explode, (each) => each);
-  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text))
-    throw new QmError("invalid_arguments", `${argument} has characters that a header cannot hold`, {
-      hint: "Leave out line breaks and characters outside of Latin-1.",
-    });
-  return text;
+  if (isHeaderValue(text)) return text;
+  throw new QmError("invalid_arguments", `${argument} has characters that a header cannot hold`, {
+    hint: "Leave out line breaks and characters outside of Latin-1.",
+  });
 }
+
+export const isHeaderValue = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 
 /** `name=value` pairs of the Cookie header. */
 export const formatCookieParameter = (parameter: ApiParameter, value: Json): readonly string[] =>

@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { clip, isLargerThan, isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
@@ -6,50 +7,94 @@ export type OpenApiObject = Readonly<Record<string, unknown>>;
 
 export const DOCUMENT_BYTES = 32 * 1024 * 1024;
 const DOCUMENT_LIMITS = { nodes: 2_000_000, depth: 200 };
+const FILE_LIMIT = 5_000;
+/** Where the other files of a document are kept. */
+const FILES = "x-qm-files";
+
+/** The text of a file beside the document. Undefined: it is not there, or lies outside of the document's folder. */
+export type ReadPart = (path: string) => Promise<string | undefined>;
+
+export interface ReadDocument {
+  readonly document: OpenApiObject;
+  /** References to other addresses, and to files that could not be read. */
+  readonly unresolved: readonly string[];
+}
 
 /** Parses JSON or YAML. Throws `invalid_arguments` for anything that is not a usable OpenAPI 3 document. */
-export async function readDocument(text: string): Promise<OpenApiObject> {
-  if (text.length > DOCUMENT_BYTES) throw createDocumentError(`has more than ${DOCUMENT_BYTES / 2 ** 20} MiB`);
+export async function readDocument(text: string, readPart?: ReadPart): Promise<ReadDocument> {
   const document = await parseText(text);
   if (!isRecord(document)) throw createDocumentError("is not an object");
-  if (isLargerThan(document, DOCUMENT_LIMITS))
-    throw createDocumentError(
-      `has more than ${DOCUMENT_LIMITS.nodes} parts, or is nested more than ${DOCUMENT_LIMITS.depth} deep, or has an alias to itself`,
-    );
   const version = document.openapi;
   if (typeof document.swagger === "string")
-    throw createDocumentError(`is Swagger ${clip(document.swagger, 10)}`, "Convert it to OpenAPI 3 first.");
+    throw createDocumentError(
+      `is Swagger ${clip(document.swagger, 10)}`,
+      "Convert it first, as with `npx swagger2openapi <file> -o openapi.json`, and import the result.",
+    );
   if (typeof version !== "string" || !/^3\.\d/.test(version))
     throw createDocumentError("has no `openapi: 3.0` or `3.1`", "Use a document of OpenAPI 3.0 or 3.1.");
-  if (!isRecord(document.paths)) throw createDocumentError("has no paths");
-  refuseExternalReferences(document);
-  return document;
+  if (!isRecord(document.paths)) throw createDocumentError("has no paths, so there is nothing to call");
+  return includeFiles(document, text.length, readPart);
 }
 
 async function parseText(text: string): Promise<unknown> {
+  if (text.length > DOCUMENT_BYTES) throw createDocumentError(`has more than ${DOCUMENT_BYTES / 2 ** 20} MiB`);
+  const parsed = await parseJsonOrYaml(text);
+  if (isLargerThan(parsed, DOCUMENT_LIMITS))
+    throw createDocumentError(
+      `has more than ${DOCUMENT_LIMITS.nodes} parts, or is nested more than ${DOCUMENT_LIMITS.depth} deep, or has an alias to itself`,
+    );
+  return parsed;
+}
+
+async function parseJsonOrYaml(text: string): Promise<unknown> {
   try {
     if (/^\s*\{/.test(text)) return JSON.parse(text);
     const { parse } = await import("yaml");
-    // An alias stands for the whole part it names, so many aliases could fill the memory.
-    return parse(text, { maxAliasCount: 100, logLevel: "silent" });
+    // Aliases are shared, not copied; the count of parts limits them. Comparing all keys would take quadratic time.
+    return parse(text, { maxAliasCount: -1, uniqueKeys: false, merge: true, logLevel: "silent" });
   } catch (thrown) {
     throw createDocumentError(`is not JSON or YAML: ${clip(getErrorMessage(thrown), 200)}`);
   }
 }
 
-/** No other file or address is read: the document alone says what was imported. */
-function refuseExternalReferences(document: OpenApiObject): void {
-  const open: unknown[] = [document];
-  for (let part = open.pop(); part !== undefined; part = open.pop()) {
-    if (typeof part !== "object" || part === null) continue;
-    const { $ref } = part as OpenApiObject;
-    if (typeof $ref === "string" && !$ref.startsWith("#"))
-      throw createDocumentError(
-        `refers to ${quoteName($ref)} outside of it`,
-        "Bundle it into one file first. Other files and addresses are never read.",
-      );
-    for (const inner of Object.values(part)) if (typeof inner === "object" && inner !== null) open.push(inner);
+/** Adds the files that a document refers to, and lets the references name the added parts. Nothing else is read. */
+async function includeFiles(document: OpenApiObject, size: number, readPart?: ReadPart): Promise<ReadDocument> {
+  const files: Record<string, unknown> = {};
+  const unresolved = new Set<string>();
+  const seen = new Set<unknown>();
+  const open: { readonly part: unknown; readonly file?: string }[] = [{ part: document }];
+  let total = size;
+
+  async function load(file: string): Promise<boolean> {
+    if (Object.hasOwn(files, file)) return true;
+    const isInside = !/^(?:\/|\.\.(?:\/|$))/.test(file) && /\.(?:json|ya?ml)$/i.test(file) && file !== "__proto__";
+    const text = isInside ? await readPart?.(file) : undefined;
+    if (text === undefined) return false;
+    total += text.length;
+    if (total > DOCUMENT_BYTES || Object.keys(files).length >= FILE_LIMIT)
+      throw createDocumentError(`and its files have more than ${DOCUMENT_BYTES / 2 ** 20} MiB or ${FILE_LIMIT} files`);
+    files[file] = await parseText(text);
+    open.push({ part: files[file], file });
+    return true;
   }
+
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { part, file } = next;
+    if (typeof part !== "object" || part === null || seen.has(part)) continue;
+    seen.add(part);
+    for (const inner of Object.values(part)) open.push({ part: inner, ...(file === undefined ? {} : { file }) });
+    const { $ref } = part as OpenApiObject;
+    if (typeof $ref !== "string") continue;
+    const [path = "", pointer = ""] = $ref.split("#", 2);
+    if (path === "" && file === undefined) continue;
+    const isAddress = /^(?:[A-Za-z][A-Za-z0-9+.-]*:|\/\/)/.test(path);
+    const target = path === "" ? file : posix.normalize(posix.join(posix.dirname(file ?? ""), decodePart(path)));
+    if (!isAddress && target !== undefined && (await load(target)))
+      (part as { $ref: string }).$ref = `#/${FILES}/${escapePointer(target)}${pointer}`;
+    else unresolved.add($ref);
+  }
+  const complete = Object.keys(files).length === 0 ? document : { ...document, [FILES]: files };
+  return { document: complete, unresolved: [...unresolved] };
 }
 
 /** The part that a `$ref` names, following further ones. Undefined: it names nothing, or itself. */
@@ -63,6 +108,14 @@ export function dereference(document: OpenApiObject, part: unknown): OpenApiObje
   return undefined;
 }
 
+/** As `dereference`. Throws `invalid_arguments` for a reference that leads nowhere. */
+export function requirePart(document: OpenApiObject, part: unknown): OpenApiObject | undefined {
+  const found = dereference(document, part);
+  if (found === undefined && isRecord(part))
+    throw createDocumentError(`refers to ${quoteName(String(part.$ref))}, which is not in it`);
+  return found;
+}
+
 export function findPart(document: OpenApiObject, reference: string): unknown {
   let found: unknown = document;
   if (reference === "#") return found;
@@ -74,6 +127,9 @@ export function findPart(document: OpenApiObject, reference: string): unknown {
   }
   return found;
 }
+
+const escapePointer = (key: string) =>
+  key.replaceAll("%", "%25").replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("#", "%23");
 
 function decodePart(part: string): string {
   try {

@@ -1,7 +1,7 @@
 import { QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
-import type { ApiBody } from "./compiled-api.ts";
-import { formatQueryParameter } from "./parameter-style.ts";
+import { type ApiBody, isTextType } from "./compiled-api.ts";
+import { formatQueryParameter, toText } from "./parameter-style.ts";
 
 export interface EncodedBody {
   readonly contentType: string;
@@ -18,17 +18,18 @@ export function encodeBody(
   const value = collectBody(body, args, parameters);
   if (value === undefined) return undefined;
   const { mediaType } = body;
+  if (/ndjson|jsonl|json-seq/.test(mediaType) && Array.isArray(value))
+    return { contentType: mediaType, content: value.map((each) => `${JSON.stringify(each)}\n`).join("") };
   if (mediaType.includes("json")) return { contentType: mediaType, content: JSON.stringify(value) };
   if (mediaType.includes("x-www-form-urlencoded"))
     return { contentType: mediaType, content: encodeForm(body, requireObject(value)) };
   if (mediaType.startsWith("multipart/"))
     return {
-      contentType: `${mediaType}; boundary=${boundary}`,
+      contentType: `${mediaType.split(";", 1)[0]}; boundary=${boundary}`,
       content: encodeMultipart(body, requireObject(value), boundary),
     };
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  const isText = /^text\/|xml|yaml|sdp/.test(mediaType);
-  return { contentType: mediaType, content: isText ? text : decodeBase64(text) };
+  return { contentType: mediaType, content: isTextType(mediaType) ? text : decodeBase64(text) };
 }
 
 function collectBody(body: ApiBody, args: JsonObject, parameters: ReadonlySet<string>): Json | undefined {
@@ -49,49 +50,60 @@ function requireObject(value: Json): JsonObject {
   throw new QmError("invalid_arguments", "the body of a form must be an object", { hint: "Give an object of fields." });
 }
 
+/** Forms have no null: such a field is left out. */
+const listGiven = (value: JsonObject): [string, Json][] => Object.entries(value).filter(([, each]) => each !== null);
+
+/** Fields without a style are sent as OpenAPI 3.0.4 and 3.1.1 say: lists repeat the field, objects are JSON. */
 function encodeForm({ encoding = {} }: ApiBody, value: JsonObject): string {
-  const pairs = Object.entries(value).flatMap(([name, each]) => {
-    const own = Object.hasOwn(encoding, name) ? encoding[name] : undefined;
-    if (own?.contentType?.includes("json")) return formatQueryParameter({ name, style: "json", explode: false }, each);
-    const style = own?.style ?? (isRecord(each) ? "deepObject" : "form");
-    return formatQueryParameter({ name, style, explode: own?.explode ?? true }, each);
+  const pairs = listGiven(value).flatMap(([name, each]) => {
+    const { contentType, style, explode, allowReserved } = (Object.hasOwn(encoding, name) && encoding[name]) || {};
+    const isJson = contentType?.includes("json") || (style === undefined && isRecord(each));
+    const reserved = allowReserved === true ? { allowReserved } : {};
+    return formatQueryParameter(
+      { name, style: isJson ? "json" : (style ?? "form"), explode: explode ?? true, ...reserved },
+      each,
+    );
   });
   // A form writes a space as +.
   return pairs.join("&").replaceAll("%20", "+");
 }
 
-function encodeMultipart({ encoding = {} }: ApiBody, value: JsonObject, boundary: string): Uint8Array {
+function encodeMultipart({ encoding = {}, files }: ApiBody, value: JsonObject, boundary: string): Uint8Array {
   const chunks: Uint8Array[] = [];
-  for (const [name, each] of Object.entries(value)) {
-    const contentType = Object.hasOwn(encoding, name) ? encoding[name]?.contentType : undefined;
+  for (const [name, each] of listGiven(value)) {
+    const declared = Object.hasOwn(encoding, name) ? encoding[name]?.contentType : undefined;
+    const contentType = declared === undefined || /[,*\r\n]/.test(declared) ? undefined : declared;
     const parts = Array.isArray(each) && !contentType?.includes("json") ? each : [each];
     for (const part of parts) {
-      const file = readFilePart(part);
-      const type =
-        file?.type ??
-        (contentType?.includes(",") ? undefined : contentType) ??
-        (typeof part === "object" ? "application/json" : undefined);
+      const file = files === undefined || files.includes(name) ? readFilePart(part, files !== undefined) : undefined;
+      const type = file?.type ?? contentType ?? (file || typeof part !== "object" ? file && BYTES : "application/json");
       const filename = file === undefined ? "" : `; filename="${escapeQuoted(file.filename)}"`;
       const head = `--${boundary}\r\nContent-Disposition: form-data; name="${escapeQuoted(name)}"${filename}\r\n`;
-      const typed = type === undefined ? "" : `Content-Type: ${type.replace(/[\r\n]/g, "")}\r\n`;
-      const content = file?.content ?? Buffer.from(typeof part === "string" ? part : JSON.stringify(part));
-      chunks.push(Buffer.from(`${head}${typed}\r\n`), content, Buffer.from("\r\n"));
+      const typed = type === undefined ? "" : `Content-Type: ${type}\r\n`;
+      chunks.push(Buffer.from(`${head}${typed}\r\n`), file?.content ?? Buffer.from(toText(part)), Buffer.from("\r\n"));
     }
   }
   return Buffer.concat([...chunks, Buffer.from(`--${boundary}--\r\n`)]);
 }
 
-function readFilePart(part: Json) {
-  if (!isRecord(part) || (typeof part.content !== "string" && typeof part.base64 !== "string")) return undefined;
-  const known = ["filename", "content", "base64", "content_type"];
-  if (Object.keys(part).some((key) => !known.includes(key))) return undefined;
-  const content = typeof part.base64 === "string" ? decodeBase64(part.base64) : Buffer.from(String(part.content));
-  const filename = typeof part.filename === "string" ? part.filename : "file";
-  return {
-    content,
-    filename,
-    type: typeof part.content_type === "string" ? part.content_type : "application/octet-stream",
-  };
+const BYTES = "application/octet-stream";
+const FILE_KEYS = new Set(["filename", "content", "base64", "content_type"]);
+
+/** `isKnown`: the document says that the field is a file, so a plain text is one too. */
+function readFilePart(part: Json, isKnown: boolean) {
+  if (typeof part === "string" && isKnown) return { content: Buffer.from(part), filename: "file", type: undefined };
+  const isFile = isRecord(part) && Object.keys(part).every((key) => FILE_KEYS.has(key));
+  const { content, base64, filename, content_type: type } = isFile ? part : {};
+  if (typeof content === "string" || typeof base64 === "string")
+    return {
+      content: typeof base64 === "string" ? decodeBase64(base64) : Buffer.from(String(content)),
+      filename: typeof filename === "string" ? filename : "file",
+      type: typeof type === "string" ? type.replace(/[\r\n]/g, "") : undefined,
+    };
+  if (!isKnown) return undefined;
+  throw new QmError("invalid_arguments", "a file has neither content nor base64", {
+    hint: "Give its text as content, or its bytes as base64.",
+  });
 }
 
 const escapeQuoted = (text: string) =>

@@ -4,6 +4,8 @@ import { isRecord } from "../../core/json.ts";
 /** The first http address of a list of servers, with its variables filled by their defaults. */
 export function resolveServer(servers: unknown, base: string | undefined): string | undefined {
   const listed = Array.isArray(servers) ? servers.filter(isRecord) : [];
+  // Without servers, OpenAPI means the host of the document.
+  if (listed.length === 0) return base === undefined ? undefined : normalizeServer("/", base);
   for (const { url, variables } of listed) {
     if (typeof url !== "string") continue;
     const known = isRecord(variables) ? variables : {};
