@@ -132,7 +132,7 @@ test("stops waiting and working on abort", async () => {
   await settled();
   caller.abort(new Error("enough"));
 
-  for (const each of both) await expect(each).rejects.toThrow("enough");
+  await Promise.all(both.map((each) => expect(each).rejects.toThrow("enough")));
   expect(await locked(locks, async () => "free")).toBe("free");
 });
 
