@@ -31,10 +31,11 @@ export function watchHangup(): AbortSignal {
   return closed.signal;
 }
 
-export const systemProcess: ProcessInfo & { readonly id: string; readonly startedAt: Date } & Pick<
-    typeof process,
-    "kill" | "ppid"
-  > &
+export const systemProcess: ProcessInfo & {
+  readonly id: string;
+  readonly startedAt: Date;
+  readonly uid: number | undefined;
+} & Pick<typeof process, "kill" | "ppid"> &
   ProgramHost = {
   id: randomUUID(),
   pid: process.pid,
@@ -46,6 +47,8 @@ export const systemProcess: ProcessInfo & { readonly id: string; readonly starte
     return process.ppid;
   },
   host: hostname(),
+  /** Undefined on Windows. */
+  uid: process.getuid?.(),
   kill: (pid, signal) => process.kill(pid, signal),
   isAlive(pid) {
     try {

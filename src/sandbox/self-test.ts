@@ -25,14 +25,14 @@ interface SelfTestQuestions {
 /** Runs inside the sandbox, as text: tries what must fail, and what must work, and prints what went wrong. */
 const ATTEMPTS = `
 const fs = require("node:fs"), net = require("node:net"), { spawnSync } = require("node:child_process");
-const q = JSON.parse(process.argv[1]), wrong = [];
+const { argv, kill, exit } = require("node:process"), q = JSON.parse(argv[1]), wrong = [];
 const mustFail = (what, attempt) => { try { attempt(); wrong.push(what); } catch {} };
 const mustWork = (what, attempt) => { try { if (attempt() === false) wrong.push(what); } catch { wrong.push(what); } };
 mustFail("it read a file outside", () => fs.readFileSync(q.canary));
 mustFail("it wrote a file outside", () => fs.writeFileSync(q.outside, "x"));
 mustFail("it changed the system", () => fs.writeFileSync("/usr/bin/quartermaster-self-test", "x"));
 mustFail("it read the root of this machine", () => fs.readFileSync("/proc/1/root" + q.canary));
-if (q.pid > 50) mustFail("it could signal this process", () => process.kill(q.pid, 0));
+if (q.pid > 50) mustFail("it could signal this process", () => kill(q.pid, 0));
 for (const [name, link] of Object.entries(q.namespaces))
   mustWork("it shares the namespace " + name, () => fs.readlinkSync("/proc/self/ns/" + name) !== link);
 const status = fs.readFileSync("/proc/self/status", "utf8");
@@ -43,7 +43,7 @@ const nested = spawnSync("unshare", ["--user", "true"]);
 mustWork("it gained a user namespace", () => nested.error === undefined && nested.status !== 0);
 mustWork("it cannot use its folder", () => { fs.writeFileSync(q.work + "/made", "x"); return fs.readFileSync(q.work + "/made", "utf8") === "x"; });
 const socket = net.connect(q.port, "127.0.0.1");
-const end = () => { console.log(JSON.stringify({ wrong })); process.exit(0); };
+const end = () => { console.log(JSON.stringify({ wrong })); exit(0); };
 socket.on("connect", () => { wrong.push("it reached the network"); end(); }).on("error", end);
 `;
 

@@ -41,7 +41,7 @@ export function createWorkspaceSandbox({ storePath, searchPath, protect, mayWrit
     searchPath,
     platform: process.platform,
     pid: systemProcess.pid,
-    uid: process.getuid?.(),
+    uid: systemProcess.uid,
   };
   let loading: Promise<Sandbox> | undefined;
   let loaded: Sandbox | undefined;
@@ -146,10 +146,10 @@ async function findReachProblem(sandbox: Sandbox, readSettings: () => SandboxSet
     const existing = settings.write.filter((path) => existsSync(path));
     const [folder = "/"] = existing;
     const request = { settings: { ...settings, write: existing }, command: ["test", "-w", "."], cwd: folder, env: {} };
-    const { runProgram } = await import("../providers/exec/run-program.ts");
+    const { runUntilEnd } = await import("../providers/exec/run-program.ts");
     const limits = { stdin: "", timeoutMs: 10_000, outputBytes: 1_024 };
     const ports = { sandbox, kill: systemProcess.kill };
-    const { code } = await runProgram({ ...request, ...limits }, ports, new AbortController().signal);
+    const { code } = await runUntilEnd({ ...request, ...limits }, ports, new AbortController().signal);
     if (existing.length === 0 || code === 0) return undefined;
     return `programs cannot change ${folder}: it belongs to another user than theirs`;
   } catch (thrown) {

@@ -1,12 +1,11 @@
-import { existsSync, realpathSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
-import { findCoreSkills } from "../app/core-skills.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
 import { findPackageFolder, readPackageInfo, systemRuntime } from "../app/system-runtime.ts";
 import { CONFIG_FILE, loadConfig, watchConfig } from "../config/config-file.ts";
 import { findLooserSettings } from "../config/looser-settings.ts";
 import type { LoadedConfig } from "../config/parse.ts";
-import { type Environment, resolveReference } from "../config/references.ts";
+import type { Environment } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
@@ -15,7 +14,6 @@ import type { KnownSecret } from "../core/known-secret.ts";
 import type { Model } from "../core/model.ts";
 import type { SandboxChoice } from "../core/sandbox.ts";
 import { silentTracer, type Tracer } from "../core/tracing.ts";
-import { STATE_FOLDER } from "../files/safe-files.ts";
 import type { McpServers, McpServersEvent } from "../mcp/provider/mcp-servers.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
@@ -43,8 +41,9 @@ import {
   mergeStoredSecrets,
   openSecretsFile,
 } from "./secrets.ts";
-import { getSecretsPath, listStatePaths, resolveStorePath } from "./state-paths.ts";
+import { getSecretsPath, resolveStorePath } from "./state-paths.ts";
 import { explainActorProblems, findUnknownSeeds, listUnaskedServers, mayFitUnlisted } from "./unlisted-actions.ts";
+import { listProtectedPaths, listSkillRoots, resolveArchivePath } from "./workspace-paths.ts";
 
 /**
  * - `calls`: everything, recorded in the configured store
@@ -104,11 +103,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A broken file of secrets does no harm if the configuration refers to none.
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
   const fill = createReferenceFiller(env, storePath);
+  const place = { cwd, env: filling, storePath };
   const sandbox = createWorkspaceSandbox({
     storePath,
     searchPath: env.PATH ?? "",
     // A program that changes our own code would not be isolated next time.
-    protect: () => [...listProtectedPaths(loaded), findPackageFolder()],
+    protect: () => [...listProtectedPaths([loaded], place), findPackageFolder()],
     mayWrite: purpose === "calls",
   });
   if (purpose !== "ledger" && needsExecGate(loaded.config)) await sandbox.findKnownProblem();
@@ -286,26 +286,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   }
 
   function createBuiltInProviders(from: LoadedConfig, before?: BuiltInProviders): BuiltInProviders {
-    return createProviders(
-      { loaded: from, env, storePath, fill, onProblem, sandbox, protect: listProtectedPaths(from) },
-      before,
-    );
-  }
-
-  /** Files that actions must not write, or callers could escape policy and ledger. Includes the store in use. */
-  function listProtectedPaths(from: LoadedConfig): readonly string[] {
-    const stores = [storePath, resolveStorePath(from, env)];
-    const indexes = [resolveIndexPath(loaded, env), resolveIndexPath(from, env)].filter((each) => each !== undefined);
-    const paths = [
-      ...listConfigPaths(resolve(cwd)),
-      ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
-      ...[...stores, ...indexes].flatMap(listStoreFiles),
-      ...stores.flatMap(listStatePaths),
-      // A caller that writes a skill would instruct all other callers.
-      ...[loaded, from].flatMap((each) => listSkillRoots(each, filling).map((root) => root.folder)),
-      ...[loaded, from].flatMap((each) => resolveArchivePath(each, env) ?? []),
-    ];
-    return [...new Set(paths)];
+    const protect = listProtectedPaths([loaded, from], place);
+    return createProviders({ loaded: from, env, storePath, fill, onProblem, sandbox, protect }, before);
   }
 
   /** For looking, the vectors are read where calls have left them, and none are made. */
@@ -370,48 +352,4 @@ async function openTracer({ telemetry }: Config): Promise<Tracer> {
   if (!telemetry.enabled) return silentTracer;
   const { openTelemetryTracer } = await import("../telemetry/opentelemetry.ts");
   return openTelemetryTracer({ content: telemetry.content, version: readPackageInfo().version });
-}
-
-function resolveArchivePath({ config, folder }: LoadedConfig, env: Environment): string | undefined {
-  const { archive } = config.ledger;
-  return archive && resolve(folder, resolveReference(archive, env, "ledger.archive"));
-}
-
-/** In the order in which they win. A project folder that is also configured is trusted. */
-function listSkillRoots({ config, folder }: LoadedConfig, env: Environment): readonly SkillRoot[] {
-  const { folders, projectFolders } = config.skills;
-  const locate = (paths: readonly string[], key: string) =>
-    paths.map((path, at) => resolve(folder, resolveReference(path, env, `${key}[${at}]`)));
-  const configured = locate(folders, "skills.folders").map((path) => {
-    return { folder: path, source: "configured", trusted: true };
-  });
-  const ofWorlds = Object.entries(config.worlds).flatMap(([world, { skills }]) =>
-    locate(skills, `worlds.${world}.skills`).map((path) => ({ folder: path, source: world, trusted: true, world })),
-  );
-  const chosen = new Set([...configured, ...ofWorlds].map((root) => resolveRealPath(root.folder)));
-  const project = locate(projectFolders, "skills.project_folders")
-    .filter((path) => !chosen.has(resolveRealPath(path)))
-    .map((path) => ({ folder: path, source: "project", trusted: false }));
-  return [...configured, ...ofWorlds, findCoreSkills(), ...project];
-}
-
-/** All places where a configuration is searched: one created nearer than the present one would replace it. */
-function listConfigPaths(folder: string): readonly string[] {
-  const above = dirname(folder);
-  return [join(folder, CONFIG_FILE), ...(above === folder ? [] : listConfigPaths(above))];
-}
-
-/** The files of a store with those SQLite puts next to it, links followed, and its state folder if it has one. */
-function listStoreFiles(path: string): readonly string[] {
-  const ends = ["", "-wal", "-shm", "-journal"];
-  const files = [path, resolveRealPath(path)].flatMap((file) => ends.map((end) => file + end));
-  return basename(dirname(path)) === STATE_FOLDER ? [dirname(path), ...files] : files;
-}
-
-function resolveRealPath(path: string): string {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return path;
-  }
 }

@@ -14,14 +14,14 @@ const FILES = "x-qm-files";
 /** The text of a file beside the document. Undefined: it is not there, or lies outside of the document's folder. */
 export type ReadPart = (path: string) => Promise<string | undefined>;
 
-export interface ReadDocument {
+export interface OpenApiReading {
   readonly document: OpenApiObject;
   /** References to other addresses, and to files that could not be read. */
   readonly unresolved: readonly string[];
 }
 
 /** Parses JSON or YAML. Throws `invalid_arguments` for anything that is not a usable OpenAPI 3 document. */
-export async function readDocument(text: string, readPart?: ReadPart): Promise<ReadDocument> {
+export async function readDocument(text: string, readPart?: ReadPart): Promise<OpenApiReading> {
   const document = await parseText(text);
   if (!isRecord(document)) throw createDocumentError("is not an object");
   const version = document.openapi;
@@ -58,7 +58,7 @@ async function parseJsonOrYaml(text: string): Promise<unknown> {
 }
 
 /** Adds the files that a document refers to, and lets the references name the added parts. Nothing else is read. */
-async function includeFiles(document: OpenApiObject, size: number, readPart?: ReadPart): Promise<ReadDocument> {
+async function includeFiles(document: OpenApiObject, size: number, readPart?: ReadPart): Promise<OpenApiReading> {
   const files: Record<string, unknown> = {};
   const unresolved = new Set<string>();
   const seen = new Set<unknown>();

@@ -8,7 +8,7 @@ import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { describeSandbox, type SandboxSettings } from "../../core/sandbox.ts";
-import { type ProgramPorts, runProgram } from "./run-program.ts";
+import { type ProgramPorts, runUntilEnd } from "./run-program.ts";
 
 export interface ExecProviderOptions extends ProgramPorts {
   /** Whether the sandbox isolates programs. Otherwise the description says so, and a person approves each call. */
@@ -124,7 +124,7 @@ async function run(options: ExecProviderOptions, args: RunArguments, { signal }:
   if (argv[0] === "") throw new QmError("invalid_arguments", "the first item of argv must be the name of a program");
   const cwd = await resolveFolder(options, args.cwd ?? ".");
   const variables = { ...options.readEnv(), ...(omitUndefined(env) as Record<string, string>) };
-  const end = await runProgram(
+  const end = await runUntilEnd(
     { settings, command: argv, cwd, env: variables, stdin, timeoutMs, outputBytes },
     options,
     signal,

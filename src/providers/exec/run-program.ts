@@ -50,7 +50,7 @@ const GONE_MS = 2;
 const GONE_TRIES = 1_000;
 
 /** Runs a program to its end. Its whole process tree is gone before this settles. Rejects if it could not be started. */
-export async function runProgram(
+export async function runUntilEnd(
   request: ProgramRequest,
   { sandbox, kill: sendSignal }: ProgramPorts,
   signal: AbortSignal,
