@@ -1,10 +1,10 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { cleanUp, createTestFolder, qm as runCommand } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, qm as runCommand } from "../src/cli/testing.ts";
 import { providersSchema } from "../src/config/providers-schema.ts";
 import { errorCodes } from "../src/core/errors.ts";
 import {
@@ -21,6 +21,7 @@ import { countToolTokens, loadTokenCounter } from "../src/surface/open-surface.t
 import { startModelServer } from "../src/testing/model-server.ts";
 import { createScriptedModel } from "../src/testing/scripted-model.ts";
 import { startFakeRegistry } from "./support/registry/fake-registry.ts";
+import { createSandboxFolder } from "./support/sandbox.ts";
 
 const caller = { session: "census", user: { id: "ann" } } as const;
 const closing: (() => unknown)[] = [];
@@ -48,7 +49,7 @@ const files = {
           operationId: "getOrder",
           summary: "Get an order.",
           parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" }, example: "o1" }],
-          responses: {},
+          responses: { default: { description: "The order." } },
         },
       },
     },
@@ -73,11 +74,7 @@ beforeAll(async () => {
   const registry = await startFakeRegistry();
   const model = await startModelServer(createScriptedModel(() => '{"result":"ok"}'));
   closing.push(registry.close, model.close);
-  const cwd = await createTestFolder();
-  for (const [path, text] of Object.entries(files)) {
-    await mkdir(dirname(join(cwd, path)), { recursive: true });
-    await writeFile(join(cwd, path), text);
-  }
+  const cwd = await createSandboxFolder(files);
   const settings: Record<string, object> = {
     file: { read_only: false },
     web: { allow_hosts: [site], search: { kind: "searxng", url: `http://${site}` } },
@@ -91,8 +88,12 @@ beforeAll(async () => {
     actors: { default: { tools: ["*"] }, helper: { tools: ["*"], description: "Helps." } },
   };
   await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify(config));
-  const imported = await runCommand(cwd, ["import", "openapi", "shop.json", "--server", `http://${site}`]);
-  expect([imported.code, imported.err]).toEqual([0, ""]);
+  const imported = await runCommand(
+    cwd,
+    ["import", "openapi", "shop.json", "--server", `http://${site}`],
+    atTerminal("y\n"),
+  );
+  expect(imported.code, imported.err).toBe(0);
   workspace = await openWorkspace({ cwd, env: { PATH: process.env.PATH, HOME: cwd } });
   const { quartermaster } = workspace;
   closing.push(() => workspace.close());

@@ -12,7 +12,9 @@ const sandbox = z.strictObject({
   write: list(referenceText("a path"), `Files and folders that the program can read and change. ${PLACES}`),
   memoryMb: integer(16, 1_048_576).default(1_024).describe("The memory of each process, in MiB."),
   processes: integer(1, 32_768).default(128).describe("How many processes and threads may run at the same time."),
-  cpuSeconds: integer(1, 86_400).optional().describe("The processor time of each process. Absent: no limit."),
+  cpuSeconds: integer(1, 86_400)
+    .optional()
+    .describe("The processor time of each process, in seconds. Absent: no limit."),
   fileMb: integer(1, 1_048_576)
     .default(64)
     .describe("The size of one file, and of all files in the private `/tmp`, in MiB."),
