@@ -151,7 +151,10 @@ async function findReachProblem(sandbox: Sandbox, readSettings: () => SandboxSet
     const ports = { sandbox, kill: systemProcess.kill };
     const { code } = await runUntilEnd({ ...request, ...limits }, ports, new AbortController().signal);
     if (existing.length === 0 || code === 0) return undefined;
-    return `programs cannot change ${folder}: it belongs to another user than theirs`;
+    const user = await sandbox.chooseUser(folder);
+    const step =
+      user === undefined ? "" : `: they run as user ${user.uid}; \`chown ${user.uid} ${folder}\` gives it to them`;
+    return `programs cannot change ${folder}${step}`;
   } catch (thrown) {
     return getErrorMessage(thrown);
   }
