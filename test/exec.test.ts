@@ -182,14 +182,16 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     expect(await readFile(join(cwd, "work/fds"), "utf8")).not.toContain("quartermaster.yaml");
   });
 
-  test("refuses a folder in which programs could create a configuration", async () => {
-    const place = await createSandboxFolder({ "quartermaster.yaml": createConfig("folder: ."), "sub/x": "" });
-    const inside = await openTemporary(join(place, "sub"));
+  test("refuses a folder in which programs could create a configuration, unless one was named", async () => {
+    const place = await createSandboxFolder({ "quartermaster.yaml": createConfig("folder: sub"), "sub/x": "" });
+    const searched = await openTemporary(join(place, "sub"));
+    const named = await openTemporary(join(place, "sub"), { configPath: join(place, "quartermaster.yaml") });
 
-    const outcome = await inside.quartermaster.invoke("exec__run", { argv: ["true"] });
+    const outcome = await searched.quartermaster.invoke("exec__run", { argv: ["true"] });
 
     expect(outcome).toMatchObject({ status: "failed", error: { code: "invalid_config" } });
     expect(JSON.stringify(outcome)).toContain("a program could change");
+    expect(await named.quartermaster.invoke("exec__run", { argv: ["true"] })).toMatchObject({ status: "done" });
   });
 
   test.each([
