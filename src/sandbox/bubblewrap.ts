@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { arch } from "node:os";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
@@ -103,6 +104,8 @@ export async function buildBubblewrapCommand(
     ]),
     ...["--proc", "/proc", "--dev", "/dev", "--size", String(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"],
     ...["--remount-ro", "/dev", "--size", String(fileBytes), "--tmpfs", "/tmp"],
+    // The names of the keys of the login session.
+    ...(existsSync("/proc/keys") ? ["--ro-bind", "/dev/null", "/proc/keys"] : []),
     ...shown.flatMap(({ path, canWrite }, at) => [canWrite ? "--bind" : "--ro-bind", findSource(path, at), path]),
     ...listHidingMounts(hidden),
     ...["--remount-ro", "/", "--chdir", isGranted ? folder : "/tmp"],

@@ -92,6 +92,7 @@ const attempts: Readonly<Record<string, string>> = {
   "connects to an abstract socket": "return connect({ path: '\\0' + h.abstract })",
   "opens a socket to the host of a virtual machine!": "python('socket', 'socket.socket(40, 1)'); return true",
   "sees the network of this machine!": "return Object.keys(os.networkInterfaces()).some((name) => name !== 'lo')",
+  "lists the keys of the login session!": "return fs.statSync('/proc/keys').isFile()",
   "uses the keys of the login session":
     "python('platform, ctypes', 'ctypes.CDLL(None).syscall(250 if platform.machine() == \\'x86_64\\' else 219, 0, -3, 1) > 0'); return true",
   "signals Quartermaster": "return process.kill(h.pid, 0)",
