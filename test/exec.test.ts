@@ -3,12 +3,12 @@ import { openSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { cleanUp, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
+import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
 import type { Outcome } from "../src/index.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../src/workspace/workspace.ts";
 import { createSandboxFolder, findMissingSandbox } from "./support/sandbox.ts";
 
-const missing = await findMissingSandbox("exec");
+const missing = findMissingSandbox("exec");
 const READ = JSON.stringify([process.execPath]);
 const WAIT = { timeout: 20_000, interval: 20 };
 
@@ -89,6 +89,23 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     expect([work?.uid, made?.uid]).toEqual([project?.uid, project?.uid]);
   });
 
+  test("works below a folder that only its owner can enter", async () => {
+    const place = await createTestFolder({ "quartermaster.yaml": createConfig() });
+    await chmod(place, 0o700);
+    const { quartermaster } = await openTemporary(place);
+
+    const outcome = await quartermaster.invoke("exec__run", { argv: ["sh", "-c", "echo x > made; ls"] });
+
+    expect(getData(outcome)).toMatchObject({ exit_code: 0, stdout: "made\n" });
+  });
+
+  test("refuses arguments that are too long for the system", async () => {
+    expect(await run({ argv: ["echo", "é".repeat(90_000)] })).toMatchObject({
+      status: "failed",
+      error: { code: "action_failed", error: "the program could not be started: E2BIG" },
+    });
+  });
+
   test("cuts long output by bytes, without half a character", async () => {
     const data = getData(
       await run({ argv: ["sh", "-c", "printf x; yes é | head -c 30000; yes x | head -c 20 >&2"] }, { keep: false }),
@@ -165,14 +182,16 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     expect(await readFile(join(cwd, "work/fds"), "utf8")).not.toContain("quartermaster.yaml");
   });
 
-  test("refuses a folder in which programs could create a configuration", async () => {
-    const place = await createSandboxFolder({ "quartermaster.yaml": createConfig("folder: ."), "sub/x": "" });
-    const inside = await openTemporary(join(place, "sub"));
+  test("refuses a folder in which programs could create a configuration, unless one was named", async () => {
+    const place = await createSandboxFolder({ "quartermaster.yaml": createConfig("folder: sub"), "sub/x": "" });
+    const searched = await openTemporary(join(place, "sub"));
+    const named = await openTemporary(join(place, "sub"), { configPath: join(place, "quartermaster.yaml") });
 
-    const outcome = await inside.quartermaster.invoke("exec__run", { argv: ["true"] });
+    const outcome = await searched.quartermaster.invoke("exec__run", { argv: ["true"] });
 
     expect(outcome).toMatchObject({ status: "failed", error: { code: "invalid_config" } });
-    expect(JSON.stringify(outcome)).toContain("a program could create");
+    expect(JSON.stringify(outcome)).toContain("a program could change");
+    expect(await named.quartermaster.invoke("exec__run", { argv: ["true"] })).toMatchObject({ status: "done" });
   });
 
   test.each([
@@ -181,6 +200,7 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     ["processes", "sandbox: { read: [/proc/self] }", "it would open /proc"],
     ["the programs that isolate", "sandbox: { write: [/usr/bin] }", "it holds /"],
     ["the state folder", "folder: .quartermaster/work", "is protected"],
+    ["the folder of the configuration for writing", "folder: .", "a program could change"],
     ["a folder of its own code", `sandbox: { write: [${import.meta.dirname}] }`, "is protected"],
     ["a folder that does not exist", "sandbox: { read: [nowhere] }", "does not exist"],
   ])("refuses to grant %s", async (_what, more, why) => {
@@ -230,10 +250,11 @@ PATH=/usr/bin:/bin exec bwrap "$@"
   return { cwd, env, countRuns, breakIt: () => writeFile(join(cwd, "broken"), "") };
 }
 
-describe.skipIf(missing !== undefined)("the gate of exec", () => {
-  afterEach(cleanUp);
-
-  test("hides it where the sandbox does not pass its self-test, and says why to a person", async () => {
+// Also where there is no bubblewrap: the program of that name is a script.
+test.skipIf(process.platform !== "linux")(
+  "exec is hidden where programs are not isolated, and a person learns why",
+  async () => {
+    onTestFinished(cleanUp);
     const { cwd, env, breakIt } = await createWatchedBubblewrap(createConfig());
     await breakIt();
     const workspace = await openTemporary(cwd, { env });
@@ -247,7 +268,11 @@ describe.skipIf(missing !== undefined)("the gate of exec", () => {
     const doctor = await qm(cwd, ["doctor"], { env });
     expect(doctor.code).toBe(1);
     expect(doctor.out).toMatch(/fail {2}sandbox {3}the sandbox did not pass its self-test: /);
-  });
+  },
+);
+
+describe.skipIf(missing !== undefined)("the gate of exec", () => {
+  afterEach(cleanUp);
 
   test("does not test again to show it, until something changes", async () => {
     const { cwd, env, countRuns } = await createWatchedBubblewrap(createConfig());
@@ -364,6 +389,16 @@ describe.skipIf(missing !== undefined)("the same sandbox", () => {
     const doctor = await qm(cwd, ["doctor"], { env });
     expect(doctor.out).toMatch(/fail {2}sandbox {3}/);
     await expect(stat(join(cwd, "lines"))).rejects.toThrow("ENOENT");
+  });
+
+  test("is named when an MCP server in it does not start", async () => {
+    const config = { servers: { absent: { command: "no-such-program", sandbox: {} } } };
+    const cwd = await createSandboxFolder({ "quartermaster.yaml": JSON.stringify(config) });
+    const workspace = await openTemporary(cwd);
+
+    await expect(workspace.servers.hub.connect("absent")).rejects.toThrow(
+      /exit code 127 in a sandbox that shows only granted files; .*\n.*no-such-program/,
+    );
   });
 
   test("holds the programs of code skills", async () => {

@@ -26,38 +26,37 @@ export interface SandboxRequest {
   /** If the program cannot reach it, it starts in its private temporary folder. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** The file descriptor from which the sandbox reads `SandboxedCommand.input`. */
-  readonly inputFd: number;
-  /** The sandbox writes `exit-code` or `started` to it only if the program was started, at the latest when that ends. */
-  readonly statusFd?: number;
+  /** The descriptors of the program: the standard streams, then others. */
+  readonly streams: readonly SandboxStream[];
 }
 
-/** A command to spawn in place of the one that was requested. */
+export type SandboxStream = "pipe" | "ignore";
+
+/** What to spawn in place of the command that was requested. Call `sendInputs` with the streams of the child. */
 export interface SandboxedCommand {
   readonly file: string;
   readonly args: readonly string[];
-  /** To be written to `inputFd`, which is then closed. It holds the variables, which the list of processes must not show. */
-  readonly input: string;
-  /** The program ends when `inputFd` is closed, so it stays open. */
-  readonly holdsInput?: boolean;
-  /** The environment of the sandbox itself. The program gets the requested one. */
-  readonly env: Readonly<Record<string, string>>;
-  /** The user to start it as, if this process is root. */
-  readonly user?: SandboxUser;
-  /** Open descriptors that this process would pass on, and one of `/dev/null` to pass instead. See `buildStdio`. */
-  readonly inherited: { readonly fds: readonly number[]; readonly nullFd: number };
+  readonly options: {
+    readonly cwd: string;
+    /** The environment of the sandbox itself. The program gets the requested one. */
+    readonly env: Readonly<Record<string, string>>;
+    readonly stdio: (SandboxStream | number)[];
+    /** The leader of a process group. */
+    readonly detached: true;
+  };
+  /** What the sandbox reads from a descriptor. It holds the variables, which the list of processes must not show. */
+  readonly inputs: ReadonlyMap<number, string | Uint8Array>;
+  /** The sandbox writes `exit-code` or `started` to it only if the program was started, at the latest when that ends. */
+  readonly statusFd: number;
 }
 
-/**
- * The streams for `spawn`. A descriptor that this process was started with, for example by a shell or a supervisor, would
- * reach the program. `/dev/null` takes its place.
- */
-export function buildStdio(
-  { inherited: { fds, nullFd } }: SandboxedCommand,
-  streams: readonly ("pipe" | "ignore")[],
-): ("pipe" | "ignore" | number)[] {
-  const length = Math.max(streams.length, ...fds.map((fd) => fd + 1));
-  return Array.from({ length }, (_, fd) => streams[fd] ?? (fds.includes(fd) ? nullFd : "ignore"));
+export function sendInputs(stdio: readonly unknown[], { inputs }: Pick<SandboxedCommand, "inputs">): void {
+  for (const [fd, input] of inputs) {
+    const stream = stdio[fd] as { on(event: "error", listener: () => void): unknown; end(input: unknown): unknown };
+    // The sandbox may have ended already.
+    stream.on("error", () => {});
+    stream.end(input);
+  }
 }
 
 export interface SandboxUser {

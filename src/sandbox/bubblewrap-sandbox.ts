@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { accessSync, constants } from "node:fs";
 import { stat } from "node:fs/promises";
 import { release } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, isAbsolute, join } from "node:path";
 import { QmError } from "../core/errors.ts";
 import { canonicalJson } from "../core/json.ts";
 import type { Sandbox, SandboxUser } from "../core/sandbox.ts";
@@ -63,7 +63,7 @@ export function createBubblewrapSandbox({ host, version, passed, protect }: Sand
 
   /** Everything that could change the result of the test, apart from settings of the kernel. */
   async function identify(programs: BubblewrapPrograms): Promise<string> {
-    const files = [programs.bwrap, programs.prlimit, host.nodePath];
+    const files = Object.values(programs);
     const stats = await Promise.all(files.map((file) => stat(file)));
     const sizes = stats.map(({ mtimeMs, size, ino }) => [mtimeMs, size, ino]);
     return hash("sha256", canonicalJson([version, release(), host.uid ?? null, files, sizes]), "hex");
@@ -101,21 +101,19 @@ const noSandboxError = (problem: string): QmError =>
 
 /** The programs, or what to install. */
 function findPrograms({ searchPath, nodePath }: SandboxHost): BubblewrapPrograms | string {
-  const find = (program: string) =>
-    [...searchPath.split(delimiter).filter(Boolean), "/usr/bin", "/bin"]
-      .map((folder) => join(folder, program))
-      .find((file) => {
-        try {
-          accessSync(file, constants.X_OK);
-          return true;
-        } catch {
-          return false;
-        }
-      });
-  const bwrap = find("bwrap");
+  const folders = [...searchPath.split(delimiter).filter(isAbsolute), "/usr/bin", "/bin"];
+  const find = (program: string) => folders.map((folder) => join(folder, program)).find(isExecutable);
+  const [bwrap, prlimit] = [find("bwrap"), find("prlimit")];
   if (bwrap === undefined) return "`bwrap` is not installed; install the package bubblewrap, version 0.8 or newer";
-  const prlimit = find("prlimit");
-  return prlimit === undefined
-    ? "`prlimit` is not installed; install the package util-linux"
-    : { bwrap, prlimit, node: nodePath };
+  if (prlimit === undefined) return "`prlimit` is not installed; install the package util-linux";
+  return { bwrap, prlimit, node: nodePath };
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

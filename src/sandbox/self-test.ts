@@ -4,13 +4,13 @@ import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getErrorMessage } from "../core/errors.ts";
-import { buildStdio } from "../core/sandbox.ts";
+import { sendInputs } from "../core/sandbox.ts";
 import { type BubblewrapPrograms, buildBubblewrapCommand, NOBODY } from "./bubblewrap.ts";
 import type { SandboxHost } from "./bubblewrap-sandbox.ts";
 
 const TIMEOUT_MS = 15_000;
 const OUTPUT_BYTES = 64 * 1024;
-const NAMESPACES = ["pid", "net", "mnt", "user", "ipc", "uts"];
+const NAMESPACES = ["pid", "net", "mnt", "user", "ipc", "uts", "cgroup"];
 const LIMITS = { memoryMb: 512, processes: 48, fileMb: 8 } as const;
 
 interface SelfTestQuestions {
@@ -38,6 +38,7 @@ for (const [name, link] of Object.entries(q.namespaces))
 const status = fs.readFileSync("/proc/self/status", "utf8");
 mustWork("it has capabilities", () => /^CapEff:\\s*0+$/m.test(status) && /^CapBnd:\\s*0+$/m.test(status));
 mustWork("it can gain privileges", () => /^NoNewPrivs:\\s*1$/m.test(status));
+mustWork("its system calls are not filtered", () => /^Seccomp:\\s*2$/m.test(status));
 mustWork("its processes are not limited", () => /^Max processes +${LIMITS.processes} /m.test(fs.readFileSync("/proc/self/limits", "utf8")));
 const nested = spawnSync("unshare", ["--user", "true"]);
 mustWork("it gained a user namespace", () => nested.error === undefined && nested.status !== 0);
@@ -101,29 +102,21 @@ async function askInside(
       command: [host.nodePath, "--eval", ATTEMPTS, JSON.stringify(questions)],
       cwd: work,
       env: {},
-      inputFd: 3,
+      streams: ["ignore", "pipe", "pipe"],
     },
     programs,
     [],
     host.uid === 0 ? NOBODY : undefined,
   );
-  const child = spawn(command.file, command.args, {
-    ...command.user,
-    env: command.env,
-    stdio: buildStdio(command, ["ignore", "pipe", "pipe", "pipe"]),
-    cwd: "/",
-    timeout: TIMEOUT_MS,
-    killSignal: "SIGKILL",
-  });
+  const child = spawn(command.file, command.args, { ...command.options, timeout: TIMEOUT_MS, killSignal: "SIGKILL" });
   const output = { out: "", err: "" };
-  const [, stdout, stderr, input] = child.stdio;
-  stdout?.on("data", (chunk) => {
+  child.stdout?.on("data", (chunk) => {
     if (output.out.length < OUTPUT_BYTES) output.out += String(chunk);
   });
-  stderr?.on("data", (chunk) => {
+  child.stderr?.on("data", (chunk) => {
     if (output.err.length < OUTPUT_BYTES) output.err += String(chunk);
   });
-  if (input !== null && input !== undefined && "end" in input) input.on("error", () => {}).end(command.input);
+  sendInputs(child.stdio, command);
   await new Promise<void>((resolve, reject) => {
     child.once("error", reject).once("close", () => resolve());
   });
@@ -132,6 +125,7 @@ async function askInside(
     return wrong;
   } catch {
     const [reason = ""] = output.err.trim().split("\n");
-    return [`a program did not run in it${reason === "" ? "" : ` (${reason})`}`];
+    const advice = reason.includes("Unknown option") ? "; bubblewrap 0.8 or newer is needed" : "";
+    return [`a program did not run in it${reason === "" ? "" : ` (${reason}${advice})`}`];
   }
 }

@@ -1,5 +1,5 @@
 import type { Sandbox } from "../core/sandbox.ts";
-import { listInheritedFds } from "./inherited-fds.ts";
+import { coverInheritedFds } from "./inherited-fds.ts";
 
 /**
  * Starts the program with limits, in a process group of its own. A subshell waits until the input ends, which it does when
@@ -7,9 +7,9 @@ import { listInheritedFds } from "./inherited-fds.ts";
  */
 const SCRIPT = `
 ( read -r line <&"$1"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
-[ -z "$2" ] || eval "echo started >&$2"
+eval "echo started >&$2"
 ulimit -c 0; ulimit -d "$3"; ulimit -f "$4"; [ -z "$5" ] || ulimit -t "$5"
-eval "exec $1<&-"; [ -z "$2" ] || eval "exec $2>&-"
+eval "exec $1<&- $2>&-"
 shift 5
 exec "$@"
 `;
@@ -20,18 +20,23 @@ export const unisolatedSandbox: Sandbox = {
   findKnownProblem: async () => undefined,
   getProblem: () => undefined,
   chooseUser: async () => undefined,
-  async prepare({ settings, command, env, inputFd, statusFd }) {
+  async prepare({ settings, command, cwd, env, streams }) {
     const { memoryMb, fileMb, cpuSeconds } = settings;
-    const fds = [String(inputFd), statusFd === undefined ? "" : String(statusFd)];
+    const [inputFd, statusFd] = [streams.length, streams.length + 1];
     // dash counts the size of files in blocks of 512 bytes.
-    const limits = [String(memoryMb * 1024), String(fileMb * 2048), cpuSeconds === undefined ? "" : String(cpuSeconds)];
+    const limits = [memoryMb * 1024, fileMb * 2048, cpuSeconds ?? ""].map(String);
     return {
       file: "/bin/sh",
-      args: ["-c", SCRIPT, "sh", ...fds, ...limits, ...command],
-      input: "",
-      holdsInput: true,
-      inherited: await listInheritedFds(),
-      env: { PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8", ...env },
+      args: ["-c", SCRIPT, "sh", String(inputFd), String(statusFd), ...limits, ...command],
+      options: {
+        cwd,
+        env: { PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8", ...env },
+        stdio: await coverInheritedFds([...streams, "pipe", "pipe"]),
+        detached: true,
+      },
+      // Never written to and never closed, so that its end is the end of this process.
+      inputs: new Map(),
+      statusFd,
     };
   },
 };

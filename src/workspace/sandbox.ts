@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { chown, readFile, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
 import type { Provider } from "../catalog/define-action.ts";
@@ -106,10 +106,9 @@ export function createExecProvider(loaded: LoadedConfig, fill: Fill, sandbox: Sa
     category: "exec",
     capability: unisolated ? "Run programs on this machine." : "Run programs in a sandbox.",
     async list() {
-      const { execProvider } = await import("../providers/exec/exec-provider.ts");
+      const { createExecAction } = await import("../providers/exec/exec-provider.ts");
       const chosen = unisolated ? (await import("../sandbox/unisolated.ts")).unisolatedSandbox : sandbox;
-      const prepareFolder = (created: string) => giveToPrograms(created, chosen);
-      return execProvider({ ...options, sandbox: chosen, prepareFolder }).list();
+      return [createExecAction({ ...options, sandbox: chosen })];
     },
   };
 }
@@ -151,14 +150,11 @@ async function findReachProblem(sandbox: Sandbox, readSettings: () => SandboxSet
     const ports = { sandbox, kill: systemProcess.kill };
     const { code } = await runUntilEnd({ ...request, ...limits }, ports, new AbortController().signal);
     if (existing.length === 0 || code === 0) return undefined;
-    return `programs cannot change ${folder}: it belongs to another user than theirs`;
+    const user = await sandbox.chooseUser(folder);
+    const step =
+      user === undefined ? "" : `: they run as user ${user.uid}; \`chown ${user.uid} ${folder}\` gives it to them`;
+    return `programs cannot change ${folder}${step}`;
   } catch (thrown) {
     return getErrorMessage(thrown);
   }
-}
-
-/** If this process is root, programs run as the owner of the folder around, so that their files belong to that user. */
-async function giveToPrograms(folder: string, sandbox: Sandbox): Promise<void> {
-  const user = await sandbox.chooseUser(dirname(folder));
-  if (user !== undefined) await chown(folder, user.uid, user.gid);
 }

@@ -9,18 +9,25 @@ import type { SkillRoot } from "../providers/skill/skill-folders.ts";
 import { resolveIndexPath } from "./config-mapping.ts";
 import { listStatePaths, resolveStorePath } from "./state-paths.ts";
 
+export interface ProtectedPlace {
+  /** The folder from which a configuration is searched. Undefined: one was named. */
+  readonly cwd: string | undefined;
+  readonly env: Environment;
+  readonly storePath: string;
+}
+
 /**
  * Files that actions must not write, or callers could escape policy and ledger. `configs`: the configuration in use, and the
  * next one while it is applied.
  */
 export function listProtectedPaths(
   configs: readonly LoadedConfig[],
-  { cwd, env, storePath }: { readonly cwd: string; readonly env: Environment; readonly storePath: string },
+  { cwd, env, storePath }: ProtectedPlace,
 ): readonly string[] {
   const stores = [storePath, ...configs.map((each) => resolveStorePath(each, env))];
   const indexes = configs.flatMap((each) => resolveIndexPath(each, env) ?? []);
   const paths = [
-    ...listConfigPaths(resolve(cwd)),
+    ...(cwd === undefined ? [] : listConfigPaths(resolve(cwd))),
     ...configs.flatMap(({ path }) => (path === undefined ? [] : [path, `${path}.lock`])),
     ...[...stores, ...indexes].flatMap(listStoreFiles),
     ...stores.flatMap(listStatePaths),

@@ -103,7 +103,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A broken file of secrets does no harm if the configuration refers to none.
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
   const fill = createReferenceFiller(env, storePath);
-  const place = { cwd, env: filling, storePath };
+  const place = { cwd: configPath === undefined ? cwd : undefined, env: filling, storePath };
   const sandbox = createWorkspaceSandbox({
     storePath,
     searchPath: env.PATH ?? "",

@@ -9,14 +9,17 @@ import { cleanUp } from "../../src/cli/testing.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
 import { createSandboxFolder, findMissingSandbox, openToPrograms } from "../support/sandbox.ts";
 
-const missing = await findMissingSandbox("escapes from the sandbox");
+const missing = findMissingSandbox("escapes from the sandbox");
 const SECRET = "s3cret-canary-value";
 
 /** What an attempt knows about the machine outside. */
 interface Facts {
   readonly outside: string;
   readonly canary: string;
+  /** Granted for reading. It holds the configuration. */
   readonly project: string;
+  /** Granted for writing. It holds the state. */
+  readonly work: string;
   readonly state: string;
   readonly port: number;
   readonly udp: number;
@@ -28,8 +31,8 @@ interface Facts {
 
 /**
  * JavaScript that tries to escape. It throws, or returns false, if that was refused. `h` has the facts, `sh` runs a
- * program and throws unless it succeeds. With `!`, it would do harm outside a sandbox. All others must succeed there,
- * which shows that each attempt works.
+ * program and throws unless it succeeds. With `!`, it would do harm outside a sandbox or depends on the machine. All others
+ * must succeed there, which shows that each attempt works.
  */
 const attempts: Readonly<Record<string, string>> = {
   "reads a file outside": "return fs.readFileSync(h.canary, 'utf8') === h.secret",
@@ -47,8 +50,7 @@ const attempts: Readonly<Record<string, string>> = {
   "makes a hard link": "fs.linkSync(h.canary, 'hard'); return true",
   "reads through /proc/self/root": "return fs.readFileSync('/proc/self/root' + h.canary, 'utf8') === h.secret",
   "reads through /proc/1/root!": "return fs.readFileSync('/proc/1/root' + h.canary, 'utf8') === h.secret",
-  "reads through /proc/self/cwd":
-    "return fs.readdirSync('/proc/self/cwd/../..').includes('canary-folder') || fs.existsSync('/proc/self/cwd/../../..' + h.canary)",
+  "reads through /proc/self/cwd": "return fs.existsSync('/proc/self/cwd' + '/..'.repeat(20) + h.canary)",
   "finds the secret in the variables of a process":
     "return fs.readdirSync('/proc').some((p) => { try { return fs.readFileSync('/proc/' + p + '/environ', 'utf8').includes(h.secret) } catch { return false } })",
   "reads the memory of Quartermaster!": "fs.openSync('/proc/' + h.pid + '/mem', 'r'); return true",
@@ -56,24 +58,24 @@ const attempts: Readonly<Record<string, string>> = {
   "sees processes of this machine": "return fs.existsSync('/proc/' + h.pid)",
   "reads the configuration": "return fs.readFileSync(h.project + '/inner/quartermaster.yaml', 'utf8').includes('exec')",
   "reads the configuration above": "return fs.readFileSync(h.project + '/quartermaster.yaml', 'utf8') !== ''",
-  "writes the configuration!": "fs.writeFileSync(h.project + '/inner/quartermaster.yaml', 'x'); return true",
-  "deletes the configuration!": "fs.unlinkSync(h.project + '/inner/quartermaster.yaml'); return true",
-  "renames the configuration!":
-    "fs.renameSync(h.project + '/inner/quartermaster.yaml', h.project + '/moved'); return true",
-  "replaces the configuration!":
-    "fs.writeFileSync(h.project + '/mine', 'x'); fs.renameSync(h.project + '/mine', h.project + '/inner/quartermaster.yaml'); return true",
-  "renames the folder around the configuration!":
-    "fs.renameSync(h.project + '/inner', h.project + '/elsewhere'); return true",
+  "writes the configuration": "fs.appendFileSync(h.project + '/inner/quartermaster.yaml', '#'); return true",
+  "renames the configuration": "return swap(h.project + '/inner/quartermaster.yaml', h.project + '/moved')",
+  "replaces the configuration":
+    "fs.writeFileSync('mine', '#'); fs.renameSync('mine', h.project + '/quartermaster.yaml'); return true",
+  "deletes the configuration": "fs.unlinkSync(h.project + '/quartermaster.yaml'); return true",
+  "renames the folder around the configuration": "return swap(h.project + '/inner', h.project + '/elsewhere')",
   "unmounts what hides the configuration!": "sh('umount', h.project + '/inner/quartermaster.yaml'); return true",
   "reads the secrets": "return fs.readFileSync(h.state + '/secrets.json', 'utf8').includes(h.secret)",
   "reads the store": "return fs.readFileSync(h.state + '/quartermaster.db').length > 0",
   "lists the state folder": "return fs.readdirSync(h.state).length > 0",
   "writes into the state folder": "fs.writeFileSync(h.state + '/token', 'mine'); return true",
-  "renames the state folder!": "fs.renameSync(h.state, h.project + '/state'); return true",
+  "renames the state folder": "return swap(h.state, h.work + '/state')",
+  "renames the folder around the state folder": "return swap(h.work + '/deep', h.work + '/deeper')",
+  "unmounts what hides the state folder!": "sh('umount', h.state); return true",
   "forges the result of the self-test": "fs.writeFileSync(h.state + '/sandbox-test', 'x'); return true",
-  "writes a git hook": "fs.writeFileSync(h.project + '/.git/hooks/pre-commit', '#!/bin/sh'); return true",
-  "changes the settings of git": "fs.appendFileSync(h.project + '/.git/config', '#'); return true",
-  "replaces .git!": "fs.renameSync(h.project + '/.git', h.project + '/.git2'); return true",
+  "writes a git hook": "fs.writeFileSync(h.work + '/.git/hooks/pre-commit', '#!/bin/sh'); return true",
+  "changes the settings of git": "fs.appendFileSync(h.work + '/.git/config', '#'); return true",
+  "replaces .git": "return swap(h.work + '/.git', h.work + '/.git2')",
   "changes the system!": "fs.writeFileSync('/usr/bin/qm-escape', 'x'); return true",
   "changes /etc!": "fs.writeFileSync('/etc/qm-escape', 'x'); return true",
   "changes the root folder!": "fs.writeFileSync('/qm-escape', 'x'); return true",
@@ -88,7 +90,11 @@ const attempts: Readonly<Record<string, string>> = {
     "return new Promise((resolve) => { const s = dgram.createSocket('udp4'); s.send('escape', h.udp, '127.0.0.1', () => { s.close(); resolve(false) }) })",
   "connects to a socket file": "return connect({ path: h.socket })",
   "connects to an abstract socket": "return connect({ path: '\\0' + h.abstract })",
+  "opens a socket to the host of a virtual machine!": "python('socket', 'socket.socket(40, 1)'); return true",
   "sees the network of this machine!": "return Object.keys(os.networkInterfaces()).some((name) => name !== 'lo')",
+  "lists the keys of the login session!": "return fs.statSync('/proc/keys').isFile()",
+  "uses the keys of the login session":
+    "python('platform, ctypes', 'ctypes.CDLL(None).syscall(250 if platform.machine() == \\'x86_64\\' else 219, 0, -3, 1) > 0'); return true",
   "signals Quartermaster": "return process.kill(h.pid, 0)",
   "stops Quartermaster!": "return process.kill(h.pid, 'SIGTERM')",
   "stops the first process!": "process.kill(1, 'SIGKILL'); return !fs.existsSync('/proc/1')",
@@ -111,6 +117,9 @@ const attempts: Readonly<Record<string, string>> = {
   "raises its priority!": "os.setPriority(-20); return true",
   "protects itself from the kernel!": "fs.writeFileSync('/proc/self/oom_score_adj', '-1000'); return true",
   "changes the kernel!": "fs.writeFileSync('/proc/sys/kernel/hostname', 'x'); return true",
+  "reads the log of the kernel!": "python('ctypes', 'ctypes.CDLL(None).klogctl(10, None, 0) >= 0'); return true",
+  "asks the kernel around the filter of system calls!":
+    "python('ctypes', 'ctypes.CDLL(None).syscall(425, 8, ctypes.create_string_buffer(256)) >= 0'); return true",
   "restarts the machine!": "fs.writeFileSync('/proc/sysrq-trigger', 'b'); return true",
   "renames the machine!": "sh('hostname', 'escaped'); return true",
   "sees the name of the machine": "return os.hostname() !== 'sandbox'",
@@ -136,6 +145,8 @@ const { spawnSync } = require("node:child_process");
 const { h, attempts } = JSON.parse(fs.readFileSync("attempts.json", "utf8"));
 const status = fs.readFileSync("/proc/self/status", "utf8");
 const sh = (...argv) => { const r = spawnSync(argv[0], argv.slice(1)); if (r.error || r.status !== 0) throw new Error("refused") };
+const python = (modules, code) => sh("python3", "-c", "import " + modules + "; exit(0 if " + code + " else 1)");
+const swap = (from, to) => { fs.renameSync(from, to); fs.renameSync(to, from); return true };
 const connect = (to) => new Promise((resolve) => {
   const socket = net.connect(to);
   socket.on("connect", () => { socket.destroy(); resolve(true) }).on("error", () => resolve(false));
@@ -144,8 +155,8 @@ const AsyncFunction = (async () => {}).constructor;
 (async () => {
   const escaped = [], refused = [];
   for (const [name, code] of Object.entries(attempts)) {
-    const run = new AsyncFunction("fs", "os", "net", "dgram", "spawnSync", "h", "status", "sh", "connect", code);
-    const ok = await run(fs, os, net, dgram, spawnSync, h, status, sh, connect).catch(() => false);
+    const run = new AsyncFunction("fs", "os", "dgram", "spawnSync", "h", "status", "sh", "python", "swap", "connect", code);
+    const ok = await run(fs, os, dgram, spawnSync, h, status, sh, python, swap, connect).catch(() => false);
     (ok === false ? refused : escaped).push(name);
   }
   fs.writeFileSync("control", "ok");
@@ -155,11 +166,12 @@ const AsyncFunction = (async () => {}).constructor;
 `;
 
 const LIMITS = "memory_mb: 512, processes: 96, file_mb: 8";
-const READ = JSON.stringify([process.execPath]);
+const READ = JSON.stringify([process.execPath, ".."]);
 const createConfig = (more: string) => `
 skills: { project_folders: [] }
+store: { path: work/deep/.quartermaster/quartermaster.db }
 providers:
-  exec: { enabled: true, folder: .., sandbox: { read: ${READ}, ${LIMITS} }, output_bytes: 100000, max_timeout_ms: 120000, ${more} }
+  exec: { enabled: true, sandbox: { read: ${READ}, ${LIMITS} }, output_bytes: 100000, max_timeout_ms: 120000, ${more} }
 `;
 
 let facts: Facts;
@@ -183,7 +195,7 @@ const open = (env: NodeJS.ProcessEnv = {}) =>
   openWorkspace({ cwd: join(project, "inner"), env: { PATH: process.env.PATH, API_TOKEN: SECRET, ...env } });
 
 async function runAttempts(chosen: Readonly<Record<string, string>>, from = workspace) {
-  await writeFile(join(project, "attempts.json"), JSON.stringify({ h: facts, attempts: chosen }));
+  await writeFile(join(facts.work, "attempts.json"), JSON.stringify({ h: facts, attempts: chosen }));
   const argv = [process.execPath, "--eval", RUNNER];
   const outcome = await from.quartermaster.invoke("exec__run", { argv, timeout_ms: 60_000 }, { keep: false, ask });
   expect(outcome).toMatchObject({ status: "done", data: { exit_code: 0 } });
@@ -203,8 +215,9 @@ describe.skipIf(missing !== undefined)("a program in the sandbox", () => {
     project = await createSandboxFolder({
       "inner/quartermaster.yaml": createConfig(""),
       "quartermaster.yaml": "# another one\n",
-      ".git/config": "[core]\n",
-      ".git/hooks/sample": "",
+      "inner/work/.git/config": "[core]\n",
+      "inner/work/.git/hooks/sample": "",
+      "inner/work/deep/x": "",
     });
     const outside = await createSandboxFolder({ canary: SECRET, old: "", gone: "" });
     const port = ((await listen({ port: 0, host: "127.0.0.1" })).address() as AddressInfo).port;
@@ -218,8 +231,9 @@ describe.skipIf(missing !== undefined)("a program in the sandbox", () => {
     listeners.push(receiver);
     await new Promise<void>((resolve) => receiver.bind(0, "127.0.0.1", resolve));
     await writeFile(join("/dev/shm", abstract), SECRET);
+    const work = join(project, "inner/work");
     facts = {
-      ...{ outside, canary: join(outside, "canary"), project, state: join(project, "inner/.quartermaster") },
+      ...{ outside, canary: join(outside, "canary"), project, work, state: join(work, "deep/.quartermaster") },
       ...{ port, udp: receiver.address().port, socket, abstract, pid: process.pid, secret: SECRET },
     };
     const other = spawn("sleep", ["1000"], { env: { ...process.env, SECRET }, stdio: "ignore" });
@@ -240,8 +254,8 @@ describe.skipIf(missing !== undefined)("a program in the sandbox", () => {
     await cleanUp();
   });
 
-  test("has more than 60 attempts, and can use its own folder", () => {
-    expect(Object.keys(attempts).length).toBeGreaterThan(60);
+  test("has more than 80 attempts, and can use its own folder", () => {
+    expect(Object.keys(attempts).length).toBeGreaterThan(80);
     expect(result.control).toBe("ok");
     expect([...result.escaped, ...result.refused].toSorted()).toEqual(Object.keys(attempts).toSorted());
   });
@@ -275,7 +289,7 @@ describe.skipIf(missing !== undefined)("a program in the sandbox", () => {
     ["a NUL character in an argument", { argv: ["true", "a\0--bind"] }, "invalid_arguments"],
     ["a NUL character in the folder", { argv: ["true"], cwd: "a\0--bind\0/\0/" }, "path_refused"],
     ["a folder above", { argv: ["true"], cwd: ".." }, "path_refused"],
-    ["a folder above, further down", { argv: ["true"], cwd: "inner/../../.." }, "path_refused"],
+    ["a folder above, further down", { argv: ["true"], cwd: "deep/../../.." }, "path_refused"],
     ["the root folder", { argv: ["true"], cwd: "/" }, "path_refused"],
     ["a folder behind a link", { argv: ["true"], cwd: "folder" }, "path_refused"],
     ["a file as the folder", { argv: ["true"], cwd: "attempts.json" }, "not_found"],
@@ -284,7 +298,8 @@ describe.skipIf(missing !== undefined)("a program in the sandbox", () => {
     ["more time than is allowed", { argv: ["true"], timeout_ms: 120_001 }, "invalid_arguments"],
     ["other settings of the sandbox", { argv: ["true"], network: true }, "invalid_arguments"],
   ])("is refused with %s", async (_what, args, code) => {
-    if ("cwd" in args && args.cwd === "folder") await symlink(facts.outside, join(project, "folder")).catch(() => {});
+    if ("cwd" in args && args.cwd === "folder")
+      await symlink(facts.outside, join(facts.work, "folder")).catch(() => {});
     expect(await run(args)).toMatchObject({ status: "failed", error: { code } });
   });
 
@@ -330,12 +345,13 @@ describe.skipIf(missing !== undefined)("a program in the sandbox", () => {
     await workspace.close();
     await writeFile(join(project, "inner/quartermaster.yaml"), createConfig("unisolated: true"));
     workspace = await open();
-    for (const name of ["link", "link2", "folder", "hard"]) await rm(join(project, name), { force: true });
+    for (const name of ["link", "link2", "folder", "hard"]) await rm(join(facts.work, name), { force: true });
     const harmless = Object.fromEntries(Object.entries(attempts).filter(([name]) => !name.endsWith("!")));
 
     const outcome = await runAttempts(harmless);
 
     expect(outcome.refused).toEqual([]);
+    expect(outcome.escaped.length).toBeGreaterThanOrEqual(40);
     expect(connections).toBeGreaterThan(0);
   });
 });

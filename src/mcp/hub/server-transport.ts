@@ -77,7 +77,8 @@ function createStdioFactory(sdk: Sdk, server: string, spec: StdioLaunch, context
         if (transport.fault !== undefined) return transport.fault;
         const isKnown = hasEnded && (await settlesWithin(transport.ended, EXIT_DETAILS_MS));
         const { code = null, signal = null } = isKnown ? await transport.ended : {};
-        const how = signal !== null ? `signal ${signal}` : code !== null ? `exit code ${code}` : "";
+        const place = launch.sandbox === undefined ? "" : " in a sandbox that shows only granted files";
+        const how = signal !== null ? `signal ${signal}` : code !== null ? `exit code ${code}${place}` : "";
         const stderr = transport.stderrTail();
         const noise = hide(transport.noiseSamples.join("\n"));
         const said = noise === "" ? "" : `its stdout has text that is not a message: ${noise}`;

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { win32 } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { QmError } from "../../core/errors.ts";
-import { buildStdio, type Sandbox, type SandboxSettings } from "../../core/sandbox.ts";
+import { type Sandbox, type SandboxSettings, sendInputs } from "../../core/sandbox.ts";
 import type { ValueRedactor } from "./redact-values.ts";
 
 export interface ResolvedLaunch {
@@ -17,8 +17,6 @@ export interface ResolvedLaunch {
 export type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 export type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
-const SANDBOX_FD = 3;
-
 /** Like `startProcess`, in the sandbox of the launch. Rejects if the server cannot be isolated, so that it does not start. */
 export async function startIsolated(
   { command, args, env, cwd = "/", sandbox: settings }: ResolvedLaunch,
@@ -27,17 +25,10 @@ export async function startIsolated(
 ): Promise<ServerProcess> {
   if (settings === undefined || sandbox === undefined) throw new TypeError("there is no sandbox for it");
   const variables = { ...(ours.PATH === undefined ? {} : { PATH: ours.PATH }), ...env };
-  const request = { settings, command: [command, ...args], cwd, env: variables, inputFd: SANDBOX_FD };
-  const isolated = await sandbox.prepare(request);
-  const child = spawn(isolated.file, isolated.args, {
-    ...isolated.user,
-    cwd: "/",
-    env: isolated.env,
-    stdio: buildStdio(isolated, ["pipe", "pipe", "pipe", "pipe"]),
-    detached: true,
-  });
-  const input = child.stdio[SANDBOX_FD] as Writable | null;
-  input?.on("error", () => {}).end(isolated.input);
+  const streams = ["pipe", "pipe", "pipe"] as const;
+  const isolated = await sandbox.prepare({ settings, command: [command, ...args], cwd, env: variables, streams });
+  const child = spawn(isolated.file, isolated.args, isolated.options);
+  if (child.pid !== undefined) sendInputs(child.stdio, isolated);
   return child as unknown as ServerProcess;
 }
 

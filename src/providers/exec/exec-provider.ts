@@ -1,7 +1,7 @@
-import { mkdir, realpath, stat } from "node:fs/promises";
-import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { chown, mkdir, realpath, stat } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext, Effect } from "../../core/action.ts";
 import { quoteShellWord, toVisibleLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
@@ -10,7 +10,7 @@ import { quoteName } from "../../core/names.ts";
 import { describeSandbox, type SandboxSettings } from "../../core/sandbox.ts";
 import { type ProgramPorts, runUntilEnd } from "./run-program.ts";
 
-export interface ExecProviderOptions extends ProgramPorts {
+export interface ExecOptions extends ProgramPorts {
   /** Whether the sandbox isolates programs. Otherwise the description says so, and a person approves each call. */
   readonly isolated: boolean;
   readonly settings: SandboxSettings;
@@ -24,8 +24,6 @@ export interface ExecProviderOptions extends ProgramPorts {
   readonly readEnv: () => Readonly<Record<string, string>>;
   /** The variables that a call may set. */
   readonly allowEnv: readonly string[];
-  /** Gives a new work folder to the user that programs run as. */
-  readonly prepareFolder: (folder: string) => Promise<void>;
 }
 
 const CONCURRENCY = 4;
@@ -34,20 +32,10 @@ const STDIN_CHARS = 1_000_000;
 /** For starting and ending a program, beside its own time. */
 const OVERHEAD_MS = 30_000;
 
-/** Runs programs, each in a sandbox of its own. */
-export function execProvider(options: ExecProviderOptions): Provider {
-  const actions = [runAction(options)];
-  return {
-    category: "exec",
-    capability: options.isolated ? "Run programs in a sandbox." : "Run programs on this machine.",
-    list: () => actions,
-  };
-}
-
 const noNul = (text: string) => !text.includes("\0");
 const plainText = (limit: number) => z.string().max(limit).refine(noNul, "cannot hold NUL characters");
 
-function createInput({ allowEnv, timeoutMs, maxTimeoutMs }: ExecProviderOptions) {
+function createInput({ allowEnv, timeoutMs, maxTimeoutMs }: ExecOptions) {
   const names = Object.fromEntries(allowEnv.map((name) => [name, plainText(ARGUMENT_CHARS).optional()]));
   return z.strictObject({
     argv: z
@@ -75,7 +63,8 @@ function createInput({ allowEnv, timeoutMs, maxTimeoutMs }: ExecProviderOptions)
 
 type RunArguments = z.output<ReturnType<typeof createInput>> & { readonly env?: Readonly<Record<string, string>> };
 
-function runAction(options: ExecProviderOptions): Action {
+/** Runs programs, each in a sandbox of its own. */
+export function createExecAction(options: ExecOptions): Action {
   const { isolated, settings } = options;
   return defineAction("exec", {
     entry: "run",
@@ -102,8 +91,12 @@ function runAction(options: ExecProviderOptions): Action {
   });
 }
 
-function describe({ isolated, settings: { network, read } }: ExecProviderOptions): string {
-  const files = read.length === 0 ? "" : ` It can read ${read.join(", ")}.`;
+function describe({ isolated, settings: { network, read, write } }: ExecOptions): string {
+  const [, ...others] = write;
+  const files = [
+    read.length === 0 ? "" : ` It can read ${read.join(", ")}.`,
+    others.length === 0 ? "" : ` It can also change ${others.join(", ")}.`,
+  ].join("");
   const reach = isolated
     ? `It runs in a sandbox: it sees the system's programs and the work folder, which it can change, ${
         network ? "and can use the network" : "and no network"
@@ -113,12 +106,12 @@ function describe({ isolated, settings: { network, read } }: ExecProviderOptions
 }
 
 /** Without a network, a program can change the granted files and nothing else. */
-function chooseEffect({ isolated, settings: { network } }: ExecProviderOptions): Effect {
+function chooseEffect({ isolated, settings: { network } }: ExecOptions): Effect {
   if (!isolated) return "stateful";
   return network ? "external" : "write";
 }
 
-async function run(options: ExecProviderOptions, args: RunArguments, { signal }: CallContext) {
+async function run(options: ExecOptions, args: RunArguments, { signal }: CallContext) {
   const { settings, outputBytes } = options;
   const { argv, stdin = "", timeout_ms: timeoutMs = options.timeoutMs, env = {} } = args;
   if (argv[0] === "") throw new QmError("invalid_arguments", "the first item of argv must be the name of a program");
@@ -142,10 +135,12 @@ async function run(options: ExecProviderOptions, args: RunArguments, { signal }:
 }
 
 /** The folder to start in, with links followed. It must be a folder inside the work folder. */
-async function resolveFolder({ folder, prepareFolder }: ExecProviderOptions, cwd: string): Promise<string> {
+async function resolveFolder({ folder, sandbox }: ExecOptions, cwd: string): Promise<string> {
   if ((await stat(folder).catch(() => undefined)) === undefined) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    await prepareFolder(folder);
+    // If this process is root, the folder belongs to the user around it, and programs run as that user.
+    const user = await sandbox.chooseUser(dirname(folder));
+    if (user !== undefined) await chown(folder, user.uid, user.gid);
   }
   const root = await realpath(folder);
   const place = await realpath(resolve(root, cwd)).catch(() => undefined);

@@ -1,4 +1,5 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { constants } from "node:os";
 import type { Duplex, Readable } from "node:stream";
@@ -7,9 +8,9 @@ import { onAbort, settlesWithin } from "../../core/async.ts";
 import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
-import { buildStdio, type Sandbox, type SandboxRequest } from "../../core/sandbox.ts";
+import { type Sandbox, type SandboxedCommand, type SandboxRequest, sendInputs } from "../../core/sandbox.ts";
 
-export interface ProgramRequest extends Omit<SandboxRequest, "inputFd" | "statusFd"> {
+export interface ProgramRequest extends Omit<SandboxRequest, "streams"> {
   readonly stdin: string;
   readonly timeoutMs: number;
   /** The bytes of each stream that are returned. */
@@ -34,13 +35,9 @@ export interface ProgramEnd {
 
 interface Output {
   readonly text: string;
-  /** All bytes that were written. */
-  readonly bytes: number;
   readonly truncated: boolean;
 }
 
-const INPUT_FD = 3;
-const STATUS_FD = 4;
 /** More output than this is not worth reading: the program is stopped. */
 const DISCARDED_BYTES = 64 * 1024 * 1024;
 const REASON_CHARS = 400;
@@ -56,30 +53,21 @@ export async function runUntilEnd(
   signal: AbortSignal,
 ): Promise<ProgramEnd> {
   const { stdin, timeoutMs, outputBytes, ...what } = request;
-  const command = await sandbox.prepare({ ...what, inputFd: INPUT_FD, statusFd: STATUS_FD });
-  const { file, args, input, holdsInput, env, user } = command;
+  const command = await sandbox.prepare({ ...what, streams: ["pipe", "pipe", "pipe"] });
   signal.throwIfAborted();
-  const child = spawn(file, args, {
-    ...user,
-    env,
-    // The sandbox enters the folder itself, after it has hidden what must not be seen.
-    cwd: holdsInput === true ? what.cwd : "/",
-    stdio: buildStdio(command, ["pipe", "pipe", "pipe", "pipe", "pipe"]),
-    detached: true,
-  });
-  const [stdinPipe, stdoutPipe, stderrPipe, inputPipe, statusPipe] = child.stdio as unknown as readonly [
-    Duplex,
-    Readable,
-    Readable,
-    Duplex,
-    Readable,
-  ];
+  const child = await spawnProgram(command);
+  const streams = child.stdio as readonly unknown[];
+  const [stdinPipe, stdoutPipe, stderrPipe] = streams as readonly [Duplex, Readable, Readable];
+  const statusPipe = streams[command.statusFd] as Readable;
   let stopped: ProgramEnd["stopped"];
+  let hasEnded = false;
   const kill = (): void => {
+    // Later the system may have given the id to another process.
+    if (hasEnded) return;
     try {
-      if (child.pid !== undefined) sendSignal(-child.pid, "SIGKILL");
+      sendSignal(-Number(child.pid), "SIGKILL");
     } catch {
-      // It has ended.
+      // It has just ended.
     }
   };
   function stop(why: ProgramEnd["stopped"]): void {
@@ -87,41 +75,51 @@ export async function runUntilEnd(
     kill();
   }
 
-  const exited = new Promise<{ readonly code: number | null; readonly signal: string | null }>((resolve, reject) => {
-    child.once("exit", (code, by) => resolve({ code, signal: by })).once("error", reject);
+  const exited = new Promise<{ readonly code: number | null; readonly signal: string | null }>((resolve) => {
+    child.once("exit", (code, by) => {
+      // A program that is not isolated can leave processes behind in its group.
+      kill();
+      hasEnded = true;
+      resolve({ code, signal: by });
+    });
   });
-  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()).once("error", () => resolve()));
-  const [out, err] = [stdoutPipe, stderrPipe].map((pipe) => collectOutput(pipe, outputBytes, () => stop("output")));
+  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  const out = collectOutput(stdoutPipe, outputBytes, () => stop("output"));
+  const err = collectOutput(stderrPipe, outputBytes, () => stop("output"));
   let status = "";
   statusPipe.on("data", (chunk) => {
     status += String(chunk);
   });
   for (const stream of child.stdio) stream?.on("error", () => {});
-  inputPipe.write(input);
-  if (holdsInput !== true) inputPipe.end();
+  sendInputs(streams, command);
   stdinPipe.end(stdin);
   const timer = setTimeout(() => stop("timeout"), timeoutMs);
   const stopListening = onAbort(signal, kill);
   try {
-    const end = await exited.catch((thrown: unknown) => {
-      throw createStartError(thrown);
-    });
-    kill();
+    const end = await exited;
     await settlesWithin(closed, PIPE_GRACE_MS);
     // The first process of the sandbox ends a moment after the sandbox, and all others with it.
     const [, first] = /"child-pid": (\d+)/.exec(status) ?? [];
     if (first !== undefined) await waitUntilGone(first);
     signal.throwIfAborted();
-    const stdout = out?.read() ?? NO_OUTPUT;
-    const stderr = err?.read() ?? NO_OUTPUT;
+    const [stdout, stderr] = [out.read(), err.read()];
     if (stopped !== undefined) return { stopped, stdout, stderr };
     if (!/exit-code|started/.test(status)) throw createRefusedError(stderr.text);
     return { ...toExit(end), stdout, stderr };
   } finally {
     clearTimeout(timer);
     stopListening();
-    kill();
     for (const stream of child.stdio) stream?.destroy();
+  }
+}
+
+async function spawnProgram({ file, args, options }: SandboxedCommand): Promise<ChildProcess> {
+  try {
+    const child = spawn(file, args, options);
+    if (child.pid === undefined) throw (await once(child, "error"))[0];
+    return child;
+  } catch (thrown) {
+    throw createStartError(thrown);
   }
 }
 
@@ -134,14 +132,13 @@ async function waitUntilGone(pid: string): Promise<void> {
   }
 }
 
-const NO_OUTPUT: Output = { text: "", bytes: 0, truncated: false };
-
 /** Keeps the beginning of a stream and counts the rest, so that the program does not wait for a reader. */
 function collectOutput(pipe: Readable, limit: number, onFlood: () => void) {
-  const chunks: Buffer[] = [];
+  // One buffer: a program that writes single bytes would fill the memory with small ones.
+  const start = Buffer.alloc(limit);
   let bytes = 0;
   pipe.on("data", (chunk: Buffer) => {
-    if (bytes < limit) chunks.push(chunk.subarray(0, limit - bytes));
+    if (bytes < limit) chunk.copy(start, bytes);
     bytes += chunk.length;
     if (bytes > limit + DISCARDED_BYTES) onFlood();
   });
@@ -149,8 +146,8 @@ function collectOutput(pipe: Readable, limit: number, onFlood: () => void) {
     read(): Output {
       const truncated = bytes > limit;
       // Streaming leaves out a character that was cut in two.
-      const text = new TextDecoder().decode(Buffer.concat(chunks), { stream: truncated });
-      return { text, bytes, truncated };
+      const text = new TextDecoder().decode(start.subarray(0, bytes), { stream: truncated });
+      return { text, truncated };
     },
   };
 }

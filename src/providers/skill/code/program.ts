@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { lchown, readdir } from "node:fs/promises";
 import { constants } from "node:os";
 import { join } from "node:path";
-import type { Duplex, Writable } from "node:stream";
+import type { Duplex } from "node:stream";
 import type { CallContext } from "../../../core/action.ts";
 import { onAbort, settlesWithin } from "../../../core/async.ts";
 import { escapeUnsafe, toOneLine } from "../../../core/display-text.ts";
@@ -10,7 +11,7 @@ import { QmError } from "../../../core/errors.ts";
 import { clip, hasWideObject, isLargerThan, isRecord, OBJECT_FIELD_LIMIT, omitUndefined } from "../../../core/json.ts";
 import { createLineReader } from "../../../core/line-reader.ts";
 import { getModelData, type Outcome } from "../../../core/outcome.ts";
-import { buildStdio, type SandboxChoice, type SandboxedCommand } from "../../../core/sandbox.ts";
+import { type SandboxChoice, type SandboxedCommand, type SandboxStream, sendInputs } from "../../../core/sandbox.ts";
 import { createEndError, createStartError, createToolError } from "./program-errors.ts";
 
 /** The parts of our own process that starting and stopping programs needs. */
@@ -54,17 +55,15 @@ const LOG_BYTES = 2_000;
 const TAIL_BYTES = 4_000;
 const PIPE_GRACE_MS = 1_000;
 
-const STREAMS: ("pipe" | "ignore")[] = ["pipe", "pipe", "pipe", "pipe"];
-/** For the settings of a sandbox. The program itself has the channel on 3, and the script uses 4. */
-const SANDBOX_FD = 5;
+const STREAMS: readonly SandboxStream[] = ["pipe", "pipe", "pipe", "pipe"];
 
 /**
- * Starts the program with limits, unless a sandbox sets them. A subshell of the same process group waits until standard input ends, which it does when
- * this process dies, and then kills the group.
+ * Starts the program with limits, unless a sandbox sets them. A subshell of the same process group waits until standard
+ * input ends, which it does when this process dies, and then kills the group.
  */
 const SCRIPT = `
 exec 4<&0
-( read -r line <&4; kill -s KILL $$; rm -rf -- "$1"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 3>&- 5<&- &
+( read -r line <&4; kill -s KILL $$; rm -rf -- "$1"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 3>&- &
 [ -z "$2" ] || { ulimit -c 0; ulimit -f 0; ulimit -t "$2"; ulimit "$3" "$4"; }
 shift 4
 exec "$@" </dev/null 4<&-
@@ -81,26 +80,20 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
   const program = isolated === undefined ? [...limits, ...command] : ["", "", "", isolated.file, ...isolated.args];
   context.signal.throwIfAborted();
   // Without our environment: it may hold secrets.
-  const child = spawn("/bin/sh", ["-c", SCRIPT, "sh", folder, ...program], {
-    ...isolated?.user,
-    cwd,
-    env: {},
-    stdio: isolated === undefined ? STREAMS : buildStdio(isolated, [...STREAMS, "ignore", "pipe"]),
-    detached: true,
-  });
-  // Absent without a sandbox. The types know five streams only.
-  const settings = (child.stdio as readonly unknown[])[SANDBOX_FD] as Writable | undefined;
-  settings?.on("error", () => {}).end(isolated?.input);
+  const options = isolated?.options ?? { cwd, env: {}, stdio: [...STREAMS], detached: true };
+  const child = spawn("/bin/sh", ["-c", SCRIPT, "sh", folder, ...program], options);
+  if (child.pid === undefined) throw createStartError(launch, (await once(child, "error"))[0]);
+  if (isolated !== undefined) sendInputs(child.stdio, isolated);
   const channel = child.stdio[3] as Duplex;
   const killGroup = (): void => {
     try {
-      if (child.pid !== undefined) host.kill(-child.pid, "SIGKILL");
+      host.kill(-Number(child.pid), "SIGKILL");
     } catch {
       // It has ended.
     }
   };
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
-  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()).once("error", () => resolve()));
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
   const calls = createCallQueue(channel, context);
   let stopListening = (): void => {};
   try {
@@ -110,7 +103,7 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
       child.stdout?.on("data", tail.takeOutput);
       child.stderr?.on("data", tail.takeErrors);
       // The rest of its output is read before "close".
-      child.once("exit", killGroup).once("error", (thrown) => reject(createStartError(launch, thrown)));
+      child.once("exit", killGroup);
       child.once("close", (code, signal) => {
         // A sandbox reports a signal as a shell does.
         const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === code) ?? [];
@@ -139,11 +132,13 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
 async function isolate(launch: ProgramLaunch, { sandbox, settings }: SandboxChoice): Promise<SandboxedCommand> {
   const { command, cwd, cpuSeconds, folder, readable } = launch;
   const reach = { cpuSeconds, ...settings, read: [...settings.read, ...readable] };
-  const isolated = await sandbox.prepare({ settings: reach, command, cwd, env: {}, inputFd: SANDBOX_FD });
-  if (isolated.user !== undefined) {
-    const { uid, gid } = isolated.user;
+  // The script uses one descriptor more.
+  const streams = [...STREAMS, "ignore"] as const;
+  const isolated = await sandbox.prepare({ settings: reach, command, cwd, env: {}, streams });
+  const user = await sandbox.chooseUser(settings.write[0]);
+  if (user !== undefined) {
     const inside = await readdir(folder, { recursive: true });
-    await Promise.all(["", ...inside].map((path) => lchown(join(folder, path), uid, gid)));
+    await Promise.all(["", ...inside].map((path) => lchown(join(folder, path), user.uid, user.gid)));
   }
   return isolated;
 }
