@@ -25,13 +25,16 @@ export const createSqlRagStore = (db: Sql, now: () => Date): RagStore => ({
   },
   async documents(sources) {
     const rows = await db.all(sql`
-      select id, source_id, document, hash, read_by from rag_documents where source_id in (${bindList(sources)})
-      order by id`);
+      select id, source_id, document, hash, characters, read_by,
+        (select count(*) from rag_chunks where document_id = rag_documents.id) as chunks
+      from rag_documents where source_id in (${bindList(sources)}) order by id`);
     return rows.map((row) => ({
       id: Number(row.id),
       sourceId: Number(row.source_id),
       document: String(row.document),
       hash: String(row.hash),
+      characters: Number(row.characters),
+      chunks: Number(row.chunks),
       read: readCall(row),
     }));
   },

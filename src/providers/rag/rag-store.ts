@@ -46,8 +46,8 @@ export interface RagDocument {
   readonly read: DocumentCall;
 }
 
-export type StoredDocument = Pick<RagDocument, "document" | "hash" | "read"> &
-  Readonly<{ id: number; sourceId: number }>;
+export type StoredDocument = Pick<RagDocument, "document" | "hash" | "characters" | "read"> &
+  Readonly<{ id: number; sourceId: number; chunks: number }>;
 export type NewDocument = RagDocument & { readonly chunks: readonly DocumentChunk[] };
 export type StoredChunk = DocumentChunk &
   Pick<RagDocument, "document" | "title"> &
