@@ -145,6 +145,13 @@ test("cuts a huge file and says so", async () => {
   expect(await call(qm, "rag_operation__list", {})).toMatchObject({ sources: [{ characters: 2_000_000 }] });
 });
 
+test("reads a long file with short lines in few slices", async () => {
+  const qm = await start({ root: folderWith({ "long.md": "heron\n".repeat(1_500_000) }) });
+  await call(qm, "rag_operation__index", { source: "long", files: ["long.md"] });
+  const reads = await qm.ledger.read({ action: "file__read", type: "call.ended", limit: 100 });
+  expect(reads.length).toBeLessThan(12);
+});
+
 test("limits the chunks of a document and of a source", async () => {
   const sections = Array.from({ length: 10_001 }, (_, at) => `# ${at}\nx\n`).join("");
   const files = Array.from({ length: 11 }, (_, at) => [`${at}.md`, sections] as const);

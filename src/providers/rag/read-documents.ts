@@ -16,6 +16,8 @@ export const documentLimits = {
   documentChunks: 10_000,
 };
 const FOLDER_DEPTH = 20;
+/** The most that a read takes: each slice of a file is searched for from its start, so there must be few. */
+const SLICE_LINES = 100_000;
 /** A hidden file, or one in a hidden folder. */
 const HIDDEN = /(?:^|\/)\./;
 const MARKDOWN = /\.(?:md|mdx|markdown)$/i;
@@ -117,7 +119,7 @@ export function readDocuments(
         const read = { action: "file__read", args: { path } };
         return { document: path, ...cutContent(content, hasMore), isMarkdown: MARKDOWN.test(path), read };
       }
-      next = omitUndefined({ offset, byte_offset: byteOffset }) as JsonObject;
+      next = omitUndefined({ offset, byte_offset: byteOffset, limit: SLICE_LINES }) as JsonObject;
     }
   }
 
