@@ -67,9 +67,7 @@ export function createRagProviders(options: Omit<IndexParts, "access">) {
       input: z.strictObject({ source: sourceName }),
       examples: [{ args: { source: "docs" } }],
       async run({ source: name }, { caller }) {
-        const [source] = await access.require([name], caller);
-        if (source === undefined) return { source: name, dropped: false };
-        await store.drop(source.id);
+        for (const { id } of await access.require([name], caller)) await store.drop(id);
         await search.forget();
         return { source: name, dropped: true };
       },

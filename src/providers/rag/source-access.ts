@@ -73,18 +73,15 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
 
   /** The visible sources, all or those of one name, with the sizes of what the caller could read. */
   async function listMeasured(caller: Caller, name?: string): Promise<readonly MeasuredSource[]> {
-    const sources = (await listVisible(caller)).filter((source) => name === undefined || source.name === name);
-    const { readable, hidden } = await decideOnDocuments(sources, caller);
-    const partial = new Set(hidden.map(({ sourceId }) => sourceId));
-    const sizes = new Map(sources.map(({ id }) => [id, { documents: 0, chunks: 0, characters: 0 }]));
-    for (const { sourceId, chunks, characters } of readable) {
-      const size = sizes.get(sourceId);
-      if (size === undefined) continue;
-      size.documents++;
-      size.chunks += chunks;
-      size.characters += characters;
+    const measured: MeasuredSource[] = [];
+    for (const source of await listVisible(caller)) {
+      if (name !== undefined && source.name !== name) continue;
+      const { readable, hidden } = await decideOnDocuments([source], caller);
+      const add = (size: "chunks" | "characters") => readable.reduce((sum, document) => sum + document[size], 0);
+      const sizes = { documents: readable.length, chunks: add("chunks"), characters: add("characters") };
+      measured.push({ ...source, ...sizes, isPartial: hidden.length > 0 });
     }
-    return sources.map((source) => ({ ...source, ...sizes.get(source.id), isPartial: partial.has(source.id) }));
+    return measured;
   }
 
   async function require(names: readonly string[], caller: Caller): Promise<readonly RagSource[]> {
