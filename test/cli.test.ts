@@ -136,11 +136,13 @@ describe("list", () => {
     const cwd = await testWorkspace();
 
     const filtered = await qm(cwd, ["list", "--filter", "zzz"]);
-    const none = await qm(cwd, ["list", "note"]);
+    const none = await qm(cwd, ["list", "tool"]);
+    const notes = await qm(cwd, ["list", "note"]);
     const empty = await qm(cwd, ["list", "--actor", "nobody"]);
 
     expect(filtered.out).toMatch(/^No action matches\.\n.*Try a shorter filter/);
-    expect(none).toMatchObject({ code: 0, out: expect.stringMatching(/^No action matches\.\nnote has no action/) });
+    expect(none).toMatchObject({ code: 0, out: expect.stringMatching(/^No action matches\.\ntool has no action/) });
+    expect(notes.out).toMatch(/^No action matches\.\n.*qm notes list/);
     expect(empty.out).toMatch(/^No action matches\.\n.*qm doctor.*qm explain/);
   });
 

@@ -197,10 +197,40 @@ describe("memory", () => {
       status: "done",
     });
     expect(await call("memory_operation__list")).toMatchObject({ data: { total: 0 } });
-    const typo = await call("memory_operation__read", { layer: "shared", slug: "teas" });
-    expect(JSON.stringify(typo)).not.toContain("did you mean");
+    for (const [operation, args] of [
+      ["read", {}],
+      ["history", { offset: 9 }],
+      ["restore", { version: 1 }],
+      ["restore", { version: 9 }],
+    ] as const) {
+      const answer = async (slug: string) =>
+        JSON.stringify(await call(`memory_operation__${operation}`, { layer: "shared", slug, ...args }));
+      expect(await answer("tea")).toBe((await answer("teb")).replaceAll("teb", "tea"));
+    }
     qm.usePolicy({ actors });
     expect(await call("memory_entry__release-day")).toMatchObject({ data: { body: entry.body, version: 1 } });
+  });
+
+  test("searches as if hidden entries did not exist", async () => {
+    const answer = async (slugs: readonly string[]) => {
+      const { qm, call } = await opened();
+      const bodies: Record<string, string> = { pay: "Bob earns much.", tea: "Green for Ann.", ale: "Brown for Ann." };
+      for (const slug of slugs) {
+        const told = { slug, name: slug, description: "A fact.", body: bodies[slug] };
+        await call("memory_operation__remember_shared", { ...entry, ...told });
+      }
+      qm.usePolicy({ actors, rules: [{ name: "pay", rule: "tool.name == 'memory_entry__pay'", effect: "hide" }] });
+      const queries = ["ann qqq earns much bob", "bob earns", "green qqqq www earns much"];
+      const found = queries.map(async (query) => {
+        const { data } = (await call("memory_operation__list", { query })) as {
+          data?: { memories: { slug: string }[] };
+        };
+        return data?.memories.map(({ slug }) => slug);
+      });
+      return Promise.all(found);
+    };
+
+    expect(await answer(["tea", "ale", "pay"])).toEqual(await answer(["tea", "ale"]));
   });
 
   test("lists an entry that needs approval, and does not read it without", async () => {

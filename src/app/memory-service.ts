@@ -41,10 +41,10 @@ export function createMemoryService(options: {
     store,
     now: runtime.now,
     access,
-    async search(scopes, { query, limit, signal }) {
-      const create = () =>
-        createPassageIndex(createMemorySource(store, scopes), LIMITS, meaning && createNoteVectorIndex(meaning));
-      const index = await indexes.open(canonicalJson(scopes), undefined, create);
+    async search(scopes, { query, hidden, limit, signal }) {
+      const source = createMemorySource(store, scopes, new Set(hidden));
+      const create = () => createPassageIndex(source, LIMITS, meaning && createNoteVectorIndex(meaning));
+      const index = await indexes.open(canonicalJson([scopes, hidden]), undefined, create);
       const type = meaning === undefined ? "keyword" : "hybrid";
       const found = await index.search({ query, type, limit, signal: AbortSignal.any([closing.signal, signal]) });
       const note = found.notes.join(" ");
@@ -62,14 +62,20 @@ export function createMemoryService(options: {
   };
 }
 
-/** The entries of some scopes as documents for the search over notes. */
-const createMemorySource = (store: MemoryStore, scopes: readonly MemoryScope[]): DocumentSource => ({
+/** The entries of some scopes, without hidden ones, as documents for the search over notes. */
+const createMemorySource = (
+  store: MemoryStore,
+  scopes: readonly MemoryScope[],
+  hidden: ReadonlySet<number>,
+): DocumentSource => ({
   kind: "note",
   async marks() {
     const entries = (await Promise.all(scopes.map((scope) => store.list(scope)))).flat();
     // An id may be used again after the newest version was removed.
     return new Map(
-      entries.map(({ id, slug, version, changedAt }) => [id, `${slug} ${version} ${changedAt.getTime()}`]),
+      entries
+        .filter(({ id }) => !hidden.has(id))
+        .map(({ id, slug, version, changedAt }) => [id, `${slug} ${version} ${changedAt.getTime()}`]),
     );
   },
   async read(ids) {

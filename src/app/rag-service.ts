@@ -102,7 +102,7 @@ function createChunkSearch(store: RagStore, meaning: EmbeddingSearchOptions | un
   };
 }
 
-/** Each chunk is a document of one passage. Its vector depends on its text, its headings and its path only. */
+/** Each chunk is a document of one passage. Its vector depends on its text and its headings only. */
 function createChunkSource(store: RagStore, sources: readonly number[], hidden: ReadonlySet<number>): DocumentSource {
   return {
     kind: "note",
@@ -124,5 +124,5 @@ function createTextSource(chunks: readonly ChunkText[]): DocumentSource {
 }
 
 function toPassageDocument(id: number, hash: string, { heading, text, document }: ChunkText): NoteDocument {
-  return { id, hash, name: heading === "" ? document : heading, labels: [document], text, whole: true };
+  return { id, hash, name: heading, labels: [], place: document, text, whole: true };
 }

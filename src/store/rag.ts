@@ -1,13 +1,14 @@
 import type { ActionOwner, ActionProvenance } from "../core/action.ts";
 import { QmError } from "../core/errors.ts";
 import { canonicalJson } from "../core/json.ts";
-import type {
-  DocumentCall,
-  NewDocument,
-  RagSource,
-  RagStore,
-  SourceContents,
-  StoredChunk,
+import {
+  type DocumentCall,
+  type NewDocument,
+  type RagSource,
+  type RagStore,
+  SOURCE_LIMIT,
+  type SourceContents,
+  type StoredChunk,
 } from "../providers/rag/rag-store.ts";
 import { bindList, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql, toStorableText } from "./sql.ts";
 import { readJsonObject } from "./sql-rows.ts";
@@ -25,13 +26,16 @@ export const createSqlRagStore = (db: Sql, now: () => Date): RagStore => ({
   },
   async documents(sources) {
     const rows = await db.all(sql`
-      select id, source_id, document, hash, read_by from rag_documents where source_id in (${bindList(sources)})
-      order by id`);
+      select id, source_id, document, hash, characters, read_by,
+        (select count(*) from rag_chunks where document_id = rag_documents.id) as chunks
+      from rag_documents where source_id in (${bindList(sources)}) order by id`);
     return rows.map((row) => ({
       id: Number(row.id),
       sourceId: Number(row.source_id),
       document: String(row.document),
       hash: String(row.hash),
+      characters: Number(row.characters),
+      chunks: Number(row.chunks),
       read: readCall(row),
     }));
   },
@@ -87,6 +91,7 @@ async function claimSource(
   at: Date,
 ): Promise<number> {
   const description = toStorableText(source.description);
+  if (former === undefined) await checkRoom(tx, source.owner.tenant);
   const [madeFrom, contents] = [JSON.stringify(source.madeFrom), JSON.stringify(source.contents)];
   const rows =
     former === undefined
@@ -104,6 +109,14 @@ async function claimSource(
   if (row !== undefined) return Number(row.id);
   throw new QmError("conflict", `another call has indexed or dropped the source ${source.name} in the meantime`, {
     hint: "Index it again.",
+  });
+}
+
+async function checkRoom(tx: Sql, tenant: string): Promise<void> {
+  const [row] = await tx.all(sql`select count(*) as sources from rag_sources where tenant = ${toStorableText(tenant)}`);
+  if (Number(row?.sources) < SOURCE_LIMIT) return;
+  throw new QmError("quota_exceeded", `there are already ${SOURCE_LIMIT} sources`, {
+    hint: "Drop sources that are no longer needed, or index more documents in an existing one.",
   });
 }
 

@@ -1,3 +1,4 @@
+import { yieldToEventLoop } from "../core/async.ts";
 import type { LockStore } from "../search/semantic/vector-build.ts";
 import { USE_RECORD_INTERVAL_MS, type VectorStore } from "../search/semantic/vector-set.ts";
 import { bindList, createWriteTag, joinQueries, type Sql, splitIntoBatches, sql } from "./sql.ts";
@@ -19,6 +20,7 @@ export const createSqlVectorStore = (db: Sql, now: () => Date): VectorStore => (
   async known(model, hashes) {
     const found = new Set<string>();
     for (const batch of splitIntoBatches([...hashes])) {
+      await yieldToEventLoop();
       const rows = await db.all(sql`select hash from vectors where model = ${model} and hash in (${bindList(batch)})`);
       for (const row of rows) found.add(String(row.hash));
     }
@@ -28,6 +30,7 @@ export const createSqlVectorStore = (db: Sql, now: () => Date): VectorStore => (
     const at = now();
     const dayAgo = new Date(at.getTime() - USE_RECORD_INTERVAL_MS);
     for (const batch of splitIntoBatches([...hashes])) {
+      await yieldToEventLoop();
       await db.all(sql`
           update vectors set used_at = ${at.toISOString()}
           where model = ${model} and hash in (${bindList(batch)}) and used_at < ${dayAgo.toISOString()}`);
@@ -44,6 +47,7 @@ export const createSqlVectorStore = (db: Sql, now: () => Date): VectorStore => (
   },
   async read(model, hashes, take) {
     for (const batch of splitIntoBatches([...hashes])) {
+      await yieldToEventLoop();
       const rows = await db.all(sql`
         select hash, vector from vectors where model = ${model} and hash in (${bindList(batch)})`);
       for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), toVector(vector));

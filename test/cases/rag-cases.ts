@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { NewDocument, RagSource, RagStore } from "../../src/providers/rag/rag-store.ts";
+import { type NewDocument, type RagSource, type RagStore, SOURCE_LIMIT } from "../../src/providers/rag/rag-store.ts";
 import { migrate } from "../../src/store/migrations.ts";
 import { createSqlRagStore } from "../../src/store/rag.ts";
 import type { SqlDriver } from "../../src/store/sql.ts";
@@ -53,10 +53,10 @@ export const ragStoreCases = defineCases(openRag, {
     assert.deepEqual([saved.contents, saved.madeFrom], [newSource("docs").contents, newSource("docs").madeFrom]);
     const [first, second] = await store.documents([saved.id]);
     assert.deepEqual(
-      [first?.document, first?.read, first?.sourceId],
-      ["a.md", { action: "file__read", args: { path: "a.md" } }, saved.id],
+      [first?.document, first?.read, first?.sourceId, first?.characters, first?.chunks],
+      ["a.md", { action: "file__read", args: { path: "a.md" } }, saved.id, characters, 2],
     );
-    assert.equal(second?.document, "b.md");
+    assert.deepEqual([second?.document, second?.chunks], ["b.md", 0]);
     const [chunk] = await store.chunks((await store.chunkMarks([saved.id])).map(({ id }) => id));
     const { id: _id, mark: _mark, ...facts } = chunk ?? { id: 0, mark: "" };
     assert.deepEqual(facts, {
@@ -116,6 +116,15 @@ export const ragStoreCases = defineCases(openRag, {
     );
     assert.equal((await store.list("")).length, 1);
     assert.deepEqual(await store.list("other"), []);
+  },
+  "limits the sources of a tenant, not those of another": async (store) => {
+    for (let index = 0; index < SOURCE_LIMIT; index++) await add(store, `s${index}`, []);
+
+    await assert.rejects(add(store, "more", []), { code: "quota_exceeded" });
+
+    const [former] = await store.list("t");
+    assert.equal((await store.save({ former, source: newSource("s0"), put: [], removed: [] })).version, 2);
+    assert.equal((await add(store, "more", [], { tenant: "other" })).version, 1);
   },
   "drops a source with everything in it, and no other": async (store) => {
     const one = await add(store, "one", [newDocument("a", "text")]);

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { escapeUnsafe, quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
-import { isRecord, omitUndefined } from "../../core/json.ts";
+import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
+import { SEPARATOR } from "../../core/names.ts";
 import type { Explanation } from "../../index.ts";
 import type { ActionDescription } from "../../surface/universal/browse-actions.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
@@ -18,7 +19,7 @@ export function addDescribeCommand(program: Command, context: Context): void {
     .argument("<action>", "its name, as in `qm list`")
     .addHelpText(...examples("qm describe file__read", "qm describe file__read --json"))
     .action(async (action: string) => {
-      await requireCatalogName(action);
+      requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster }) => {
         const found = quartermaster.describe(action, toCallerOptions(context.globals));
         if (context.out.isJson) context.out.json(found);
@@ -35,7 +36,7 @@ export function addExplainCommand(program: Command, context: Context): void {
     .argument("<action>", "its full name, visible to the caller or not")
     .addHelpText(...examples("qm explain file__write", "qm explain file__write --actor reviewer"))
     .action(async (action: string) => {
-      await requireCatalogName(action);
+      requireCatalogName(action);
       await withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
         const caller = toCallerOptions(context.globals);
         const explanation = quartermaster.explain(action, caller);
@@ -50,12 +51,22 @@ export function addExplainCommand(program: Command, context: Context): void {
     });
 }
 
-/** Throws for the handle of a note or collection: these are not in the catalog. */
-async function requireCatalogName(name: string): Promise<void> {
-  const { parseHandle } = await import("../../infospace/note.ts");
-  if (parseHandle(name) === undefined) return;
-  throw new QmError("not_found", `${name} is not in the catalog: it is a note or a collection`, {
-    hint: `Run \`qm notes show ${name}\` to see it. Policy rules for ${name} and for infospace__load apply to it.`,
+/** What depends on the caller is no part of the catalog. */
+const liveCategories: Readonly<Record<string, string>> = {
+  note: "qm notes list",
+  collection: "qm notes list",
+  memory_entry: "qm memory list",
+  rag_corpus: "qm invoke rag_operation__list",
+};
+
+/** The command that lists a category whose entries are not in the catalog. Undefined: they are. */
+export const findListCommand = (category: string): string | undefined => getOwn(liveCategories, category);
+
+function requireCatalogName(name: string): void {
+  const command = findListCommand(name.slice(0, name.indexOf(SEPARATOR)));
+  if (command === undefined) return;
+  throw new QmError("not_found", `${toOneLine(name)} is not in the catalog, because it depends on the caller`, {
+    hint: `\`${command}\` shows what there is. Policy rules can name it.`,
   });
 }
 

@@ -7,6 +7,7 @@ import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../co
 import { createUsageError } from "../exit-codes.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { formatPendingServers } from "../output.ts";
+import { findListCommand } from "./describe.ts";
 
 type ListOptions = Readonly<{ filter?: string; offset: number; limit: number; all?: boolean; inventory?: boolean }>;
 
@@ -65,6 +66,8 @@ async function runList(
   const showPending = () => pending && out.line("", out.dim(formatPendingServers(pending)));
   if (items.length === 0) {
     out.line("No action matches.");
+    const elsewhere = [...new Set(category.flatMap((each) => findListCommand(each) ?? []))];
+    if (elsewhere.length > 0) return out.line(`These depend on the caller: see \`${elsewhere.join("`, `")}\`.`);
     if (total > 0 || quartermaster.names(caller).length > 0) {
       out.line(hint ?? "");
       return void showPending();

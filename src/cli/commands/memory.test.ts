@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { cleanUp, createTestFolder, qm } from "../testing.ts";
@@ -24,11 +24,13 @@ async function createMemoryFolder(): Promise<string> {
 describe("qm memory", () => {
   test("imports the good files of a folder and names the bad ones with their lines", async () => {
     const folder = await createMemoryFolder();
+    await symlink("nowhere", join(folder, "in/gone.md"));
 
     const { out, code } = await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
 
     expect(out).toContain("bad.md:4: type: give one of user, feedback, project, reference");
-    expect(out).toContain("2 created, 0 replaced, 0 unchanged, 1 refused");
+    expect(out).toContain("gone.md:1: ENOENT");
+    expect(out).toContain("2 created, 0 replaced, 0 unchanged, 2 refused");
     expect(code).toBe(1);
     const listed = JSON.parse((await qm(folder, ["memory", "list", "--actor", "bob", "--json"])).out);
     expect(listed.memories).toMatchObject([{ layer: "shared", slug: "tea" }]);
@@ -45,6 +47,9 @@ describe("qm memory", () => {
     );
     const again = await qm(folder, ["memory", "import", "out", "--actor", "ann", "--json"]);
     expect(JSON.parse(again.out)).toEqual({ created: 0, replaced: 0, unchanged: 2, refused: [] });
+    // Editors end a file with a line break.
+    await writeFile(join(folder, "in/own.md"), FILES["in/own.md"].trimEnd());
+    expect((await qm(folder, ["memory", "import", "in", "--actor", "ann"])).out).toContain("0 replaced, 2 unchanged");
   });
 
   test("shows, searches, forgets and lists the versions of a memory", async () => {
@@ -55,6 +60,8 @@ describe("qm memory", () => {
 
     expect((await qm(folder, ["memory", "show", "tea"])).out).toContain("Black.");
     expect((await qm(folder, ["memory", "list", "--query", "sugar"])).out).toContain("tea");
+    expect((await qm(folder, ["list", "memory_entry"])).out).toContain("see `qm memory list`");
+    expect((await qm(folder, ["describe", "memory_entry__tea"])).err).toContain("`qm memory list` shows");
     expect((await qm(folder, ["memory", "forget", "tea"])).code).toBe(0);
     expect((await qm(folder, ["memory", "show", "tea"])).code).toBe(4);
     const { total, versions } = JSON.parse((await qm(folder, ["memory", "history", "tea", "--json"])).out);

@@ -99,6 +99,8 @@ export interface NoteDocument extends ReadableText {
   readonly hash: string;
   readonly name?: string | undefined;
   readonly labels: readonly string[];
+  /** Where it is. Its words are found but not embedded, so that moving it changes no vector. */
+  readonly place?: string;
 }
 
 const NAME_LIMIT = 100;
@@ -120,10 +122,13 @@ export class Passage implements Action {
   readonly at: number;
   #text: string | undefined;
 
-  constructor(kind: ResourceKind, { id, name, labels }: NoteDocument, at: number, text: string) {
+  constructor(kind: ResourceKind, { id, name, labels, place }: NoteDocument, at: number, text: string) {
     this.name = createPassageName(kind, name, id, at);
     this.tags = labels;
-    this.aliases = name === undefined || at > 0 ? [] : [clip(name, NAME_LIMIT)];
+    this.aliases = [
+      ...(name === undefined || at > 0 ? [] : [clip(name, NAME_LIMIT)]),
+      ...(place === undefined ? [] : [place]),
+    ];
     this.id = id;
     this.at = at;
     this.#text = text;
@@ -188,7 +193,7 @@ const NONE = Object.freeze([]);
  */
 function createPassageName(kind: ResourceKind, name: string | undefined, id: number, at: number): ActionName {
   const words = clip((name ?? "").normalize("NFC"), NAME_LIMIT).match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];
-  return actionName(kind, `${words.length === 0 ? kind : words.join("-")}_${encodeDigits(id)}_${encodeDigits(at)}`);
+  return actionName(kind, `${words.join("-")}_${encodeDigits(id)}_${encodeDigits(at)}`);
 }
 
 const SIGNS = ".:/@+~-";

@@ -19,6 +19,8 @@ import { type MemoryLayer, memoryLayers, memoryLimits, memoryTypes, SLUG_FORM } 
 
 export interface MemorySearchQuery {
   readonly query: string;
+  /** The ids of entries that the caller may not see: they must not influence the answer. */
+  readonly hidden: readonly number[];
   readonly limit: number;
   readonly signal: AbortSignal;
 }
@@ -105,6 +107,19 @@ export async function requireMemoryAccess(
   if (answer === "hidden") throw await createUnknownMemoryError(parts, { layer: scope.layer, slug }, { caller });
   if (answer.asks && (!reads || approvalDecision !== undefined)) return;
   throw new QmError("denied", `the memory ${slug} may not be used: ${answer.refused}`);
+}
+
+/** Throws as `requireMemoryAccess` does, about the newest version: errors about others tell that the memory exists. */
+export async function requireHistoryAccess(
+  parts: Pick<MemoryParts, "store" | "access">,
+  { scope, slug }: Pick<MemoryFacts, "scope" | "slug">,
+  context: Pick<CallContext, "caller" | "approvalDecision">,
+  { reads }: { readonly reads: boolean },
+): Promise<void> {
+  const { versions } = await parts.store.history(scope, slug, { offset: 0, limit: 1 });
+  const [newest] = versions;
+  if (newest === undefined) throw await createUnknownMemoryError(parts, { layer: scope.layer, slug }, context);
+  await requireMemoryAccess(parts, newest, context, { reads });
 }
 
 /** Whether the entry may be listed, as actions are that need approval. */

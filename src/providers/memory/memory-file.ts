@@ -28,7 +28,7 @@ export type ParsedMemoryFile =
 export function formatMemoryFile(layer: MemoryLayer, { slug, name, description, type, body }: MemoryText): string {
   const fields = { name, description, type, layer, slug };
   const lines = Object.entries(fields).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
-  return ["---", ...lines, "---", "", body].join("\n");
+  return ["---", ...lines, "---", "", body, ""].join("\n");
 }
 
 export function formatMemoryIndex(entries: readonly (Omit<MemoryText, "body"> & { layer: MemoryLayer })[]): string {
@@ -48,6 +48,7 @@ export function parseMemoryFile(text: string, fileName: string): ParsedMemoryFil
   const lines = text
     .replace(/^\uFEFF/, "")
     .replace(/\r\n?/g, "\n")
+    .replace(/\n$/, "")
     .split("\n");
   const end = lines.findIndex((line, at) => at > 0 && line.trimEnd() === "---");
   if (lines[0]?.trimEnd() !== "---") return fail(1, "there is no front matter; begin with a line `---`");

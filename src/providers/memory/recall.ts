@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Action, CallContext } from "../../core/action.ts";
+import { formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { MemoryParts } from "./memory-action.ts";
@@ -8,6 +9,7 @@ import {
   defineMemoryAction,
   layerShape,
   mayListMemory,
+  requireHistoryAccess,
   requireMemoryAccess,
   slugShape,
   toMemoryView,
@@ -79,12 +81,16 @@ async function listMemories(parts: MemoryParts, args: z.output<typeof listInput>
   const { caller, signal } = context;
   const scopes = (layer === undefined ? memoryLayers : [layer]).map((each) => getMemoryScope(caller, each));
   const listed = (await Promise.all(scopes.map((scope) => parts.store.list(scope)))).flat();
-  const mayShow = (entry: MemoryFacts): boolean =>
-    (type === undefined || entry.type === type) && mayListMemory(parts, entry, caller);
-  const usable = listed.filter(mayShow).sort((a, b) => b.id - a.id);
+  const visible: MemoryFacts[] = [];
+  const hidden: number[] = [];
+  for (const entry of listed) {
+    if (mayListMemory(parts, entry, caller)) visible.push(entry);
+    else hidden.push(entry.id);
+  }
+  const usable = visible.filter((entry) => type === undefined || entry.type === type).sort((a, b) => b.id - a.id);
   if (query.trim() === "") return toPage(usable, offset, limit);
-  // All of them are ranked, so that those of another type or hidden ones do not displace others.
-  const { ids, note } = await parts.search(scopes, { query, limit: Math.max(1, listed.length), signal });
+  // All of them are ranked, so that those of another type do not displace others.
+  const { ids, note } = await parts.search(scopes, { query, hidden, limit: Math.max(1, visible.length), signal });
   const byId = new Map(usable.map((entry) => [entry.id, entry]));
   return {
     ...toPage(
@@ -120,11 +126,11 @@ export const memoryHistoryAction = (parts: MemoryParts): Action =>
     examples: [{ args: { layer: "shared", slug: "release-day" } }],
     async run({ layer, slug, offset, limit }, context) {
       const scope = getMemoryScope(context.caller, layer);
+      await requireHistoryAccess(parts, { scope, slug }, context, { reads: true });
       const { versions, total } = await parts.store.history(scope, slug, { offset, limit });
-      if (total === 0) throw await createUnknownMemoryError(parts, { layer, slug }, context);
       for (const version of versions) await requireMemoryAccess(parts, version, context, { reads: true });
       if (offset >= total)
-        throw new QmError("invalid_arguments", `the memory ${slug} has ${total} versions, so offset is too large`);
+        throw new QmError("invalid_arguments", `the memory ${slug} has only ${formatCount(total, "version")}`);
       return omitUndefined({
         layer,
         slug,

@@ -8,6 +8,7 @@ import {
   defineMemoryAction,
   formatMemoryName,
   layerShape,
+  requireHistoryAccess,
   requireMemoryAccess,
   slugShape,
   typeShape,
@@ -90,7 +91,9 @@ export const restoreAction = (parts: MemoryParts): Action =>
     }),
     examples: [{ args: { layer: "shared", slug: "release-day", version: 1 } }],
     async run({ layer, slug, version }, context) {
-      const earlier = await parts.store.getVersion(getMemoryScope(context.caller, layer), slug, version);
+      const scope = getMemoryScope(context.caller, layer);
+      await requireHistoryAccess(parts, { scope, slug }, context, { reads: false });
+      const earlier = await parts.store.getVersion(scope, slug, version);
       if (earlier !== undefined) return remember(parts, layer, earlier, context);
       const hint = "Read its history to see the versions.";
       throw new QmError("not_found", `no ${layer} memory ${slug} has a version ${version}`, { hint });

@@ -6,8 +6,8 @@ import { toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
-import type { NewDocument, RagSource, RagStore, SourceContents, StoredDocument } from "./rag-store.ts";
-import { type DocumentReading, type ReadDocument, readDocuments, type UnreadDocument } from "./read-documents.ts";
+import type { DocumentChunk, NewDocument, RagSource, RagStore, SourceContents, StoredDocument } from "./rag-store.ts";
+import { type DocumentReading, documentLimits, type ReadDocument, readDocuments } from "./read-documents.ts";
 import type { RagSearch } from "./recall.ts";
 import { OPERATIONS, type RagRights, type SourceAccess } from "./source-access.ts";
 import { findTitle, splitDocument } from "./split-document.ts";
@@ -23,7 +23,7 @@ export type IndexRequest = SourceContents &
   Readonly<{ source: string; description?: string | undefined; preview?: boolean }>;
 
 /** Changed whenever documents are split differently, so that they are split again. */
-const SPLITTER = "1";
+const SPLITTER = "2";
 const INDEX = actionName(OPERATIONS, "index");
 
 /** Reads all documents, then replaces the source at once. Until then, and after a failure, the former index is used. */
@@ -37,11 +37,12 @@ export async function indexSource(parts: IndexParts, request: IndexRequest, cont
     const hint = "Give files, folder, urls or collection. To index a known source again, its name is enough.";
     throw new QmError("invalid_arguments", `there is nothing to index as ${quoteName(request.source)}`, { hint });
   }
-  const known = new Map((former ? await store.documents([former.id]) : []).map((each) => [each.document, each]));
+  const known = former === undefined ? [] : await store.documents([former.id]);
   const reading = readDocuments(contents, context, rights);
-  const found = await compareDocuments(reading, known, (progress) =>
-    dialogue?.progress({ progress, total: Math.max(reading.total, progress), message: "documents read" }),
-  );
+  const found = await compareDocuments(reading, known, {
+    mayRead: ({ read }) => rights.mayRead(caller, read),
+    onProgress: (progress) => dialogue?.progress({ progress, total: reading.total, message: "documents read" }),
+  });
   if (former === undefined && found.put.length === 0) throw nothingReadError(request.source, found.failed);
   const report = toReport(found, reading);
   const texts = found.put.flatMap(({ document, chunks }) => chunks.map((chunk) => ({ ...chunk, document })));
@@ -69,8 +70,8 @@ export async function indexSource(parts: IndexParts, request: IndexRequest, cont
   const withoutVectors = await search.complete(saved, { signal });
   return {
     source: saved.name,
-    documents: saved.documents,
-    chunks: saved.chunks,
+    documents: found.documents,
+    chunks: found.chunks,
     ...report,
     ...(withoutVectors === undefined ? {} : { note: `Found by words only: ${withoutVectors}` }),
   };
@@ -88,7 +89,7 @@ function checkDescription(rights: RagRights, text: string): string {
 
 const LISTED = 20;
 
-function toReport(found: Comparison, { isLimited }: DocumentReading): JsonObject {
+function toReport(found: Comparison, reading: DocumentReading): JsonObject {
   const { failed, cut, added, unchanged, skipped, gone } = found;
   return {
     added,
@@ -99,7 +100,7 @@ function toReport(found: Comparison, { isLimited }: DocumentReading): JsonObject
     ...(failed.length > LISTED ? { failed_total: failed.length } : {}),
     ...(skipped > 0 ? { skipped } : {}),
     ...(cut.length > 0 ? { cut: cut.slice(0, LISTED), cut_total: cut.length } : {}),
-    ...(isLimited ? { limited: true } : {}),
+    ...(reading.isLimited || found.isLimited ? { limited: true } : {}),
   };
 }
 
@@ -117,6 +118,7 @@ async function findFormer({ store, access }: IndexParts, request: IndexRequest, 
   throw new QmError("conflict", `the name ${quoteName(name)} is taken by another source`, { hint });
 }
 
+/** What changes, and the sizes of what the caller could read afterwards. */
 interface Comparison {
   put: NewDocument[];
   removed: number[];
@@ -127,58 +129,90 @@ interface Comparison {
   /** Files of a folder that are not text. */
   skipped: number;
   gone: number;
+  documents: number;
+  chunks: number;
+  /** Whether documents were left out, because there are too many chunks. */
+  isLimited: boolean;
+}
+
+interface CompareOptions {
+  mayRead(document: StoredDocument): boolean;
+  onProgress(done: number): void;
 }
 
 async function compareDocuments(
   reading: DocumentReading,
-  known: ReadonlyMap<string, StoredDocument>,
-  onProgress: (done: number) => void,
+  stored: readonly StoredDocument[],
+  { mayRead, onProgress }: CompareOptions,
 ): Promise<Comparison> {
-  const found: Comparison = { put: [], removed: [], failed: [], cut: [], added: 0, unchanged: 0, skipped: 0, gone: 0 };
-  const kept = new Set<string>();
-  const changed = new Set<string>();
+  const lists = { put: [], removed: [], failed: [], cut: [] };
+  const counts = { added: 0, unchanged: 0, skipped: 0, gone: 0, documents: 0, chunks: 0 };
+  const found: Comparison = { ...lists, ...counts, isLimited: false };
+  const known = new Map(stored.map((each) => [each.document, each]));
+  const fates = new Map<string, "kept" | "put">();
+  const settle = (document: string, fate: "kept" | "put", chunks: number): void => {
+    fates.set(document, fate);
+    found.documents++;
+    found.chunks += chunks;
+  };
   let done = 0;
   for await (const each of reading.documents) {
     await yieldToEventLoop();
-    onProgress(++done);
-    const former = known.get(each.document);
+    if (++done % Math.ceil(reading.total / PROGRESS_STEPS) === 0 || done === reading.total) onProgress(done);
+    const { document } = each;
+    const former = known.get(document);
+    // Two addresses can be of the same page, and a collection can have the same note twice.
+    if (fates.has(document)) continue;
     if (!("content" in each)) {
-      if (each.isSkipped) {
-        found.skipped++;
-        continue;
-      }
-      if (each.retryable && former !== undefined) kept.add(each.document);
-      found.failed.push(toFailure(each, kept.has(each.document)));
+      const isKept = each.retryable && former !== undefined && mayRead(former);
+      if (isKept) settle(document, "kept", former.chunks);
+      if (each.isSkipped) found.skipped++;
+      else found.failed.push({ document, code: each.code, error: each.error, ...(isKept ? { kept: true } : {}) });
       continue;
     }
-    if (each.cut) found.cut.push(each.document);
     const hash = hashDocument(each);
-    if (former?.hash === hash) {
-      kept.add(each.document);
-      found.unchanged++;
-      continue;
-    }
-    found.put.push(toNewDocument(each, hash));
-    changed.add(each.document);
+    const fresh = former?.hash === hash ? undefined : await toNewDocument(each, hash);
+    const chunks = fresh?.chunks.length ?? former?.chunks ?? 0;
+    settle(document, fresh === undefined ? "kept" : "put", chunks);
+    if (fresh === undefined) found.unchanged++;
+    else found.put.push(fresh);
     if (former === undefined) found.added++;
+    if (each.cut || chunks === documentLimits.documentChunks) found.cut.push(document);
+    found.isLimited = found.chunks >= documentLimits.chunks;
+    if (found.isLimited) break;
   }
-  for (const { id, document } of known.values()) {
-    if (kept.has(document)) continue;
-    found.removed.push(id);
-    if (!changed.has(document)) found.gone++;
+  for (const each of stored) {
+    const fate = fates.get(each.document);
+    // A caller that may not read a document must not remove it for others, nor learn about it.
+    if (fate === "kept" || (fate === undefined && !mayRead(each))) continue;
+    found.removed.push(each.id);
+    if (fate === undefined) found.gone++;
   }
   return found;
 }
 
-function toFailure({ document, code, error }: UnreadDocument, isKept: boolean): Comparison["failed"][number] {
-  return { document, code, error, ...(isKept ? { kept: true as const } : {}) };
-}
+const PROGRESS_STEPS = 100;
+const TITLE_LIMIT = 200;
+const CHUNKS_PER_TURN = 100;
 
-function toNewDocument(document: ReadDocument, hash: string): NewDocument {
+async function toNewDocument(document: ReadDocument, hash: string): Promise<NewDocument> {
   const { content, isMarkdown, read } = document;
-  const title = document.title ?? (isMarkdown ? findTitle(content) : undefined) ?? document.document;
-  const chunks = splitDocument(content, isMarkdown);
-  return { document: document.document, title, hash, characters: content.length, read, chunks };
+  const title = document.title ?? (isMarkdown ? findTitle(content) : undefined);
+  const chunks: DocumentChunk[] = [];
+  for (const chunk of splitDocument(content, isMarkdown)) {
+    chunks.push(chunk);
+    if (chunks.length === documentLimits.documentChunks) break;
+    if (chunks.length % CHUNKS_PER_TURN === 0) await yieldToEventLoop();
+  }
+  const { document: name } = document;
+  return {
+    document: name,
+    title: title?.slice(0, TITLE_LIMIT) ?? name,
+    hash,
+    characters: content.length,
+    read,
+    chunks,
+  };
 }
 
 function hashDocument({ content, title = "", isMarkdown }: ReadDocument): string {

@@ -3,9 +3,8 @@ import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { LiveResources } from "../../catalog/snapshot.ts";
 import { SEPARATOR } from "../../core/names.ts";
 import { type IndexParts, indexSource } from "./index-source.ts";
-import type { RagSource } from "./rag-store.ts";
 import { recall, recallTypes } from "./recall.ts";
-import { CORPUS, createSourceAccess, OPERATIONS, RECALL, toCorpus } from "./source-access.ts";
+import { CORPUS, createSourceAccess, type MeasuredSource, OPERATIONS, RECALL, toCorpus } from "./source-access.ts";
 
 const INDEX_MS = 60 * 60 * 1000;
 const sourceName = z
@@ -68,11 +67,9 @@ export function createRagProviders(options: Omit<IndexParts, "access">) {
       input: z.strictObject({ source: sourceName }),
       examples: [{ args: { source: "docs" } }],
       async run({ source: name }, { caller }) {
-        const [source] = await access.require([name], caller);
-        if (source === undefined) return { source: name, dropped: false };
-        await store.drop(source.id);
+        for (const { id } of await access.require([name], caller)) await store.drop(id);
         await search.forget();
-        return { source: name, dropped: true, documents: source.documents, chunks: source.chunks };
+        return { source: name, dropped: true };
       },
     }),
     defineAction(OPERATIONS, {
@@ -82,7 +79,7 @@ export function createRagProviders(options: Omit<IndexParts, "access">) {
       idempotent: true,
       input: z.strictObject({}),
       examples: [{ args: {} }],
-      run: async (_args, { caller }) => ({ sources: (await access.listVisible(caller)).map(summarizeSource) }),
+      run: async (_args, { caller }) => ({ sources: (await access.listMeasured(caller)).map(summarizeSource) }),
     }),
   ];
   const providers: readonly Provider[] = [
@@ -98,20 +95,26 @@ export function createRagProviders(options: Omit<IndexParts, "access">) {
     find(name, caller) {
       if (!name.startsWith(CORPUS + SEPARATOR)) return undefined;
       const entry = name.slice(CORPUS.length + SEPARATOR.length);
-      return access.listVisible(caller).then((all) => {
-        const source = all.find((each) => each.name === entry);
-        return source && toCorpus(source);
-      });
+      return access.listMeasured(caller, entry).then(([source]) => source && toCorpus(source));
     },
     list: async (caller, categories) =>
-      categories.includes(CORPUS) ? (await access.listVisible(caller)).map(toCorpus) : [],
+      categories.includes(CORPUS) ? (await access.listMeasured(caller)).map(toCorpus) : [],
     categories: () => [{ name: CORPUS, target: RECALL }],
   };
   return { providers, live };
 }
 
-function summarizeSource({ name, description, documents, chunks, characters, indexedAt, owner, contents }: RagSource) {
-  const isPrivate = owner.user !== undefined;
-  const facts = { source: name, description, documents, chunks, characters, indexed_at: indexedAt, of: contents };
-  return isPrivate ? { ...facts, private: true } : facts;
+function summarizeSource(source: MeasuredSource) {
+  const { name, description, documents, chunks, characters, indexedAt, owner, contents, isPartial } = source;
+  return {
+    source: name,
+    description,
+    documents,
+    chunks,
+    characters,
+    indexed_at: indexedAt,
+    // Patterns and addresses can name hidden documents.
+    ...(isPartial ? {} : { of: contents }),
+    ...(owner.user === undefined ? {} : { private: true }),
+  };
 }

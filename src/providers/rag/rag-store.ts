@@ -46,8 +46,8 @@ export interface RagDocument {
   readonly read: DocumentCall;
 }
 
-export type StoredDocument = Pick<RagDocument, "document" | "hash" | "read"> &
-  Readonly<{ id: number; sourceId: number }>;
+export type StoredDocument = Pick<RagDocument, "document" | "hash" | "characters" | "read"> &
+  Readonly<{ id: number; sourceId: number; chunks: number }>;
 export type NewDocument = RagDocument & { readonly chunks: readonly DocumentChunk[] };
 export type StoredChunk = DocumentChunk &
   Pick<RagDocument, "document" | "title"> &
@@ -64,10 +64,16 @@ export interface SourceChange {
   readonly removed: readonly number[];
 }
 
+/** The sources of a tenant. */
+export const SOURCE_LIMIT = 1_000;
+
 export interface RagStore {
   list(tenant: string): Promise<readonly RagSource[]>;
   documents(sources: readonly number[]): Promise<readonly StoredDocument[]>;
-  /** All or nothing. Throws `conflict` if another process has indexed or dropped the source since it was read. */
+  /**
+   * All or nothing. Throws `conflict` if another process has indexed or dropped the source since it was read, and
+   * `quota_exceeded` if the tenant has too many sources.
+   */
   save(change: SourceChange): Promise<RagSource>;
   drop(source: number): Promise<void>;
   /** A text that changes whenever one of the sources does. */

@@ -7,8 +7,17 @@ import { toOutcomeError } from "../../core/outcome.ts";
 import type { DocumentCall, SourceContents } from "./rag-store.ts";
 import type { RagRights } from "./source-access.ts";
 
-export const documentLimits = { documents: 5_000, characters: 32_000_000, documentCharacters: 2_000_000 };
+/** Of a source, and of one document. Chunks can be much shorter than usual: a heading and a word. */
+export const documentLimits = {
+  documents: 5_000,
+  characters: 32_000_000,
+  chunks: 100_000,
+  documentCharacters: 2_000_000,
+  documentChunks: 10_000,
+};
 const FOLDER_DEPTH = 20;
+/** The most that a read takes: each slice of a file is searched for from its start, so there must be few. */
+const SLICE_LINES = 100_000;
 /** A hidden file, or one in a hidden folder. */
 const HIDDEN = /(?:^|\/)\./;
 const MARKDOWN = /\.(?:md|mdx|markdown)$/i;
@@ -110,7 +119,7 @@ export function readDocuments(
         const read = { action: "file__read", args: { path } };
         return { document: path, ...cutContent(content, hasMore), isMarkdown: MARKDOWN.test(path), read };
       }
-      next = omitUndefined({ offset, byte_offset: byteOffset }) as JsonObject;
+      next = omitUndefined({ offset, byte_offset: byteOffset, limit: SLICE_LINES }) as JsonObject;
     }
   }
 
@@ -125,11 +134,12 @@ export function readDocuments(
   }
 
   async function* readCollection(target: string): AsyncGenerator<ReadDocument | UnreadDocument> {
+    const before = state.total;
     for (let from = 0; ; ) {
       const part = await call("infospace__load", { target, from });
       if (part.kind !== "collection" && !Array.isArray(part.items))
         throw new QmError("invalid_arguments", `${target} is not a collection`);
-      state.total = typeof part.total === "number" ? part.total : state.total;
+      if (typeof part.total === "number") state.total = before + part.total;
       const items = (Array.isArray(part.items) ? part.items.filter(isRecord) : []) as JsonObject[];
       for (const { handle, value, cut } of items) {
         const document = String(handle);

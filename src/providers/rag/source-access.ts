@@ -1,10 +1,12 @@
 import { defineResource } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import { yieldToEventLoop } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
+import { formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
-import type { DocumentCall, RagSource, RagStore } from "./rag-store.ts";
+import type { DocumentCall, RagSource, RagStore, StoredDocument } from "./rag-store.ts";
 
 export const OPERATIONS = "rag_operation";
 export const CORPUS = "rag_corpus";
@@ -30,7 +32,7 @@ export interface RagRights {
 /** A source as the action that the policy decides on. Invoking it recalls from this source only. */
 export function toCorpus(source: RagSource): Action {
   const { name, description, documents, chunks, indexedAt, owner, madeFrom } = source;
-  const facts = `${documents} documents, ${chunks} chunks, indexed ${indexedAt}`;
+  const facts = `${formatCount(documents, "document")}, ${formatCount(chunks, "chunk")}, indexed ${indexedAt}`;
   const action = defineResource(CORPUS, {
     entry: name,
     // It comes from a model, so it is quoted.
@@ -40,6 +42,8 @@ export function toCorpus(source: RagSource): Action {
   });
   return Object.freeze({ ...action, owner, madeFrom });
 }
+
+const DECISIONS_PER_TURN = 100;
 
 export function createSourceAccess({ store, rights }: { readonly store: RagStore; readonly rights: RagRights }) {
   /** A caller's own source comes before one of the tenant with the same name. */
@@ -54,6 +58,30 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
     for (const source of visible.toSorted((a, b) => Number(isPrivate(a)) - Number(isPrivate(b))))
       byName.set(source.name, source);
     return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** The documents that the caller could read now, and the others: these must not influence any answer. */
+  async function decideOnDocuments(sources: readonly RagSource[], caller: Caller) {
+    const readable: StoredDocument[] = [];
+    const hidden: StoredDocument[] = [];
+    for (const [at, document] of (await store.documents(sources.map(({ id }) => id))).entries()) {
+      if (at % DECISIONS_PER_TURN === 0) await yieldToEventLoop();
+      (rights.mayRead(caller, document.read) ? readable : hidden).push(document);
+    }
+    return { readable, hidden };
+  }
+
+  /** The visible sources, all or those of one name, with the sizes of what the caller could read. */
+  async function listMeasured(caller: Caller, name?: string): Promise<readonly MeasuredSource[]> {
+    const measured: MeasuredSource[] = [];
+    for (const source of await listVisible(caller)) {
+      if (name !== undefined && source.name !== name) continue;
+      const { readable, hidden } = await decideOnDocuments([source], caller);
+      const add = (size: "chunks" | "characters") => readable.reduce((sum, document) => sum + document[size], 0);
+      const sizes = { documents: readable.length, chunks: add("chunks"), characters: add("characters") };
+      measured.push({ ...source, ...sizes, isPartial: hidden.length > 0 });
+    }
+    return measured;
   }
 
   async function require(names: readonly string[], caller: Caller): Promise<readonly RagSource[]> {
@@ -71,9 +99,12 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
   const mayRecall = (source: RagSource, { caller, approvalDecision }: CallContext): boolean =>
     approvalDecision !== undefined || rights.mayUse(toCorpus(source), caller) === "allowed";
 
-  return { listVisible, require, mayRecall };
+  return { listVisible, listMeasured, decideOnDocuments, require, mayRecall };
 }
 
 export type SourceAccess = ReturnType<typeof createSourceAccess>;
+
+/** `isPartial`: the caller could not read all of its documents. */
+export type MeasuredSource = RagSource & { readonly isPartial: boolean };
 
 const isPrivate = ({ owner }: RagSource): boolean => owner.user !== undefined;

@@ -5,45 +5,37 @@ const CHUNK_LENGTH = 1_000;
 const HEADING = /^(#{1,6})[ \t]+(\S.*)$/;
 const FENCE = /^[ \t]{0,3}(`{3,}|~{3,})/;
 const HEADING_LIMIT = 200;
-const LINE_ENDS = /\r?\n|\r/g;
 
 type Block = Readonly<{ from: number; to: number; heading: string; isHeading: boolean }>;
-type Line = Readonly<{ from: number; to: number }>;
+type Range = Readonly<{ from: number; to: number }>;
 
-/** Splits a document at its headings, then packs paragraphs into chunks. A long paragraph is split at lines or words. */
-export function splitDocument(content: string, isMarkdown: boolean): readonly DocumentChunk[] {
-  const lines = findLines(content);
-  const chunks: Line[] = [];
-  const headings: string[] = [];
-  let open: { from: number; to: number; heading: string; hasBody: boolean } | undefined;
-  const close = (): void => {
-    // The chunks below a heading without text of its own have the heading.
-    if (open?.hasBody) {
-      chunks.push(open);
-      headings.push(open.heading);
+/**
+ * Splits a document at its headings, then packs paragraphs into chunks. A long paragraph is split at lines or words. A
+ * heading without text of its own is in the chunk of what follows.
+ */
+export function* splitDocument(content: string, isMarkdown: boolean): Generator<DocumentChunk> {
+  const countLine = createLineCounter(content);
+  const toChunk = ({ from, to }: Range, heading: string): DocumentChunk => ({
+    heading,
+    text: content.slice(from, to),
+    lines: [countLine(from), countLine(to - 1)],
+    offset: [from, to],
+  });
+  let open: (Range & { readonly heading: string; readonly hasBody: boolean }) | undefined;
+  for (const { from, to, heading, isHeading } of findBlocks(content, isMarkdown)) {
+    if (open?.hasBody && (isHeading || to - open.from > CHUNK_LENGTH)) {
+      yield toChunk(open, open.heading);
+      open = undefined;
     }
-    open = undefined;
-  };
-  for (const block of findBlocks(content, lines, isMarkdown)) {
-    if (block.isHeading || open === undefined || block.to - open.from > CHUNK_LENGTH) close();
-    if (block.to - block.from <= CHUNK_LENGTH) {
-      const { from, heading, hasBody } = open ?? { from: block.from, heading: block.heading, hasBody: false };
-      open = { from, to: block.to, heading, hasBody: hasBody || !block.isHeading };
+    const start = open?.from ?? from;
+    if (to - start <= CHUNK_LENGTH) {
+      open = { from: start, to, heading, hasBody: open?.hasBody === true || !isHeading };
       continue;
     }
-    for (const part of splitLong(content, block)) {
-      chunks.push(part);
-      headings.push(block.heading);
-    }
+    for (const part of splitLong(content, { from: start, to })) yield toChunk(part, heading);
+    open = undefined;
   }
-  close();
-  const counter = createLineCounter(lines);
-  return chunks.map(({ from, to }, at) => ({
-    heading: headings[at] ?? "",
-    text: content.slice(from, to),
-    lines: [counter(from), counter(Math.max(from, to - 1))],
-    offset: [from, to],
-  }));
+  if (open !== undefined) yield toChunk(open, open.heading);
 }
 
 /** The first heading of the highest level, or undefined. */
@@ -51,49 +43,52 @@ export function findTitle(content: string): string | undefined {
   return /^#[ \t]+(\S.*)$/m.exec(content.slice(0, 4_000))?.[1]?.trim().slice(0, HEADING_LIMIT);
 }
 
-function findLines(content: string): readonly Line[] {
-  const lines: Line[] = [];
-  let from = 0;
-  for (const { index, 0: end } of content.matchAll(LINE_ENDS)) {
-    lines.push({ from, to: index });
-    from = index + end.length;
-  }
-  if (from < content.length) lines.push({ from, to: content.length });
-  return lines;
-}
-
 /** Headings and paragraphs. A fenced block of code is one paragraph, whatever it contains. */
-function* findBlocks(content: string, lines: readonly Line[], isMarkdown: boolean): Generator<Block> {
+function* findBlocks(content: string, isMarkdown: boolean): Generator<Block> {
   const path: { level: number; text: string }[] = [];
   let heading = "";
-  let paragraph: { from: number; to: number } | undefined;
+  let start = -1;
+  let end = -1;
   let fence: string | undefined;
-  for (const { from, to } of lines) {
+  for (let from = 0, to = 0; from < content.length; from = to + (content.startsWith("\r\n", to) ? 2 : 1)) {
+    to = findLineEnd(content, from);
     const line = content.slice(from, to);
-    const [, mark] = (isMarkdown && FENCE.exec(line)) || [];
+    const mark = isMarkdown ? FENCE.exec(line)?.[1] : undefined;
     if (mark !== undefined && fence === undefined) fence = mark;
     else if (mark?.startsWith(fence ?? "") && line.trim() === mark) fence = undefined;
     const isInFence = fence !== undefined || mark !== undefined;
-    const [, signs, text] = (isMarkdown && !isInFence && HEADING.exec(line)) || [];
+    const signs = isMarkdown && !isInFence ? HEADING.exec(line) : null;
     const isBlank = !isInFence && line.trim() === "";
-    if ((isBlank || signs !== undefined) && paragraph !== undefined) {
-      yield { ...paragraph, heading, isHeading: false };
-      paragraph = undefined;
+    if ((isBlank || signs !== null) && start >= 0) {
+      yield { from: start, to: end, heading, isHeading: false };
+      start = -1;
     }
-    if (signs !== undefined && text !== undefined) {
-      while ((path.at(-1)?.level ?? 0) >= signs.length) path.pop();
-      path.push({ level: signs.length, text: text.replace(/[ \t]#+[ \t]*$/, "").trim() });
-      heading = path
-        .map((each) => each.text)
-        .join(" > ")
-        .slice(0, HEADING_LIMIT);
+    if (signs !== null) {
+      const [, { length: level } = "", text = ""] = signs;
+      while ((path.at(-1)?.level ?? 0) >= level) path.pop();
+      path.push({ level, text: text.replace(/[ \t]#+[ \t]*$/, "").trim() });
+      const texts = path.map((each) => each.text);
+      heading = texts.join(" > ").slice(0, HEADING_LIMIT);
       yield { from, to, heading, isHeading: true };
-    } else if (!isBlank) paragraph = { from: paragraph?.from ?? from, to };
+    } else if (!isBlank) {
+      if (start < 0) start = from;
+      end = to;
+    }
   }
-  if (paragraph !== undefined) yield { ...paragraph, heading, isHeading: false };
+  if (start >= 0) yield { from: start, to: end, heading, isHeading: false };
 }
 
-function* splitLong(content: string, { from, to }: Line): Generator<Line> {
+const [LINE_FEED, RETURN] = [10, 13];
+
+function findLineEnd(content: string, from: number): number {
+  for (let at = from; at < content.length; at++) {
+    const code = content.charCodeAt(at);
+    if (code === LINE_FEED || code === RETURN) return at;
+  }
+  return content.length;
+}
+
+function* splitLong(content: string, { from, to }: Range): Generator<Range> {
   for (let start = from; start < to; ) {
     const end = to - start <= CHUNK_LENGTH ? to : findEnd(content, start);
     if (content.slice(start, end).trim() !== "") yield { from: start, to: end };
@@ -116,11 +111,14 @@ function findEnd(content: string, start: number): number {
 }
 
 /** Answers the line of ascending positions, from 1. */
-function createLineCounter(lines: readonly Line[]): (position: number) => number {
+function createLineCounter(content: string): (position: number) => number {
+  let line = 1;
   let at = 0;
   return (position) => {
-    while (at > 0 && (lines[at]?.from ?? 0) > position) at--;
-    while (at + 1 < lines.length && (lines[at + 1]?.from ?? 0) <= position) at++;
-    return at + 1;
+    for (; at < position; at++) {
+      const code = content.charCodeAt(at);
+      if (code === LINE_FEED || (code === RETURN && content.charCodeAt(at + 1) !== LINE_FEED)) line++;
+    }
+    return line;
   };
 }

@@ -80,7 +80,7 @@ export function scoreActions(
   for (let at = 0; at < places.length; at++) {
     const place = places[at] ?? 0;
     const covered = scratch.covered[place] ?? 0;
-    const nameLength = postings.lengths[place * lexicalFields.length + NAME] ?? 1;
+    const nameLength = postings.lengths[place * lexicalFields.length + NAME] || 1;
     const naming = Math.min(1, (scratch.named[place] ?? 0) / nameLength);
     const does = postings.verbs[place] ?? 0;
     const score =

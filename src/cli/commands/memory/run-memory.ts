@@ -9,6 +9,7 @@ import {
   formatMemoryIndex,
   MEMORY_FILE_LIMIT,
   MEMORY_INDEX,
+  type ParsedMemoryFile,
   parseMemoryFile,
 } from "../../../providers/memory/memory-file.ts";
 import type { MemoryLayer, MemoryText } from "../../../providers/memory/memory-text.ts";
@@ -133,6 +134,19 @@ export async function exportMemories(context: Context, workspace: Workspace, fol
   context.out.answer({ folder: path, exported: rows.length }, text);
 }
 
+async function readMemoryFile(path: string, name: string): Promise<ParsedMemoryFile> {
+  const fail = (message: string): ParsedMemoryFile => ({ problem: { line: 1, message } });
+  try {
+    const stats = await stat(path);
+    // Reading a pipe would never end.
+    if (!stats.isFile() || stats.size > MEMORY_FILE_LIMIT)
+      return fail(`not a file of at most ${MEMORY_FILE_LIMIT} bytes`);
+    return parseMemoryFile(await readFile(path, "utf8"), name);
+  } catch (thrown) {
+    return fail(getErrorMessage(thrown));
+  }
+}
+
 export async function importMemories(context: Context, workspace: Workspace, folder: string, { layer }: LayerFlag) {
   const { io, out } = context;
   const path = resolve(io.cwd, folder);
@@ -142,12 +156,7 @@ export async function importMemories(context: Context, workspace: Workspace, fol
   const counts = { created: 0, replaced: 0, unchanged: 0 };
   const problems: { file: string; line: number; message: string }[] = [];
   for (const file of names.filter((name) => /\.md$/i.test(name) && name !== MEMORY_INDEX).sort()) {
-    const stats = await stat(join(path, file));
-    // Reading a pipe would never end.
-    const isTooLarge = !stats.isFile() || stats.size > MEMORY_FILE_LIMIT;
-    const parsed = isTooLarge
-      ? { problem: { line: 1, message: `not a file of at most ${MEMORY_FILE_LIMIT} bytes` } }
-      : parseMemoryFile(await readFile(join(path, file), "utf8"), file);
+    const parsed = await readMemoryFile(join(path, file), file);
     if ("problem" in parsed) {
       problems.push({ file, ...parsed.problem });
       continue;
