@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => inner.close());
 
 function open(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
-  const web = webProvider({ userAgent: "Quartermaster/1", elapsed: () => 0, ...options });
+  const web = webProvider({ userAgent: "Quartermaster/1", nodePath: process.execPath, elapsed: () => 0, ...options });
   return createQuartermaster({ providers: [web] });
 }
 

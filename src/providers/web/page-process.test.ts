@@ -1,0 +1,51 @@
+import { deflateSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { createPageProcesses, type UnreadPage } from "./page-process.ts";
+
+const { convertPage, isAllowedByRobots } = createPageProcesses(process.execPath);
+const { signal } = new AbortController();
+
+const pdf = (content: Buffer): UnreadPage => ({
+  kind: "pdf",
+  url: "https://site.example/a.pdf",
+  maxLength: 1_000_000,
+  page: Buffer.concat([
+    Buffer.from(`%PDF-1.5
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>endobj
+5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj
+4 0 obj<</Filter/FlateDecode/Length ${content.length}>>stream\n`),
+    content,
+    Buffer.from("\nendstream endobj\ntrailer<</Root 1 0 R>>"),
+  ]),
+});
+
+test("survives a PDF of 30 KB with 19,000,000 values", async () => {
+  // V8 ends the whole process when an array grows past the heap. A thread with a limit does not prevent that.
+  const content = deflateSync(`BT /F1 9 Tf [${"[]".repeat(3_000_000)}] [${"1 ".repeat(16_000_000)}] TJ ET`);
+
+  await expect(convertPage(pdf(content), signal)).rejects.toMatchObject({ code: "too_large" });
+});
+
+test("refuses what a robots.txt does not decide within its work", async () => {
+  // Each character of a rule is compared at each place of the path.
+  const ask = (rules: number) =>
+    isAllowedByRobots(
+      {
+        url: `https://site.example/${"a".repeat(4_000)}`,
+        robots: `User-agent: *\n${`Disallow: /${"*a".repeat(100)}b\n`.repeat(rules)}`,
+        userAgent: "Quartermaster/1",
+      },
+      signal,
+    );
+
+  expect(await ask(1)).toBe(true);
+  expect(await ask(2_500)).toBe(false);
+});
+
+test("rejects when Node.js cannot be started", async () => {
+  const page = { kind: "html", url: "https://site.example/", page: "<p>a", maxLength: 10 } as const;
+
+  await expect(createPageProcesses("/no/such/node").convertPage(page, signal)).rejects.toThrow("ENOENT");
+});
