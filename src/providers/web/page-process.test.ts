@@ -44,6 +44,23 @@ test("refuses what a robots.txt does not decide within its work", async () => {
   expect(await ask(2_500)).toBe(false);
 });
 
+test.each([
+  ["tags without an end", "<svg>".repeat(100_000)],
+  ["comments without an end", "<!--".repeat(200_000)],
+  ["elements in elements", "<li><p>".repeat(40_000)],
+  ["rows in rows", "<table><tr><td>".repeat(20_000)],
+  ["links in links", "<a href=x>".repeat(50_000)],
+])("reads the text of a page with %s", async (_what, tags) => {
+  const page = {
+    kind: "html",
+    url: "https://site.example/",
+    page: `${tags} --><p>the text`,
+    maxLength: 1_000,
+  } as const;
+
+  expect((await convertPage(page, signal)).content).toContain("the text");
+});
+
 test("rejects when Node.js cannot be started", async () => {
   const page = { kind: "html", url: "https://site.example/", page: "<p>a", maxLength: 10 } as const;
 

@@ -3,7 +3,9 @@
  * and has no file for it. Each page is sent with the paths of the packages.
  */
 export const PAGE_PROGRAM = String.raw`
+const { createRequire } = require("node:module");
 const own = require("node:process");
+
 own.once("message", async (job) => {
   limitWork(job.cpuSeconds);
   const answer = await evaluate(job).catch(() => "broken");
@@ -35,12 +37,12 @@ function evaluateRobots({ packages, url, robots, userAgent }) {
   return { isAllowed: rules.isAllowed(url, userAgent) !== false };
 }
 
-function convertHtml({ packages, url, page, maxElements, maxDepth }) {
-  const html = cutHidden(page);
+function convertHtml(job) {
+  const html = cutHidden(job.page);
   // The parsers take quadratic time for deep pages, and overflow the stack in the end.
-  if (!isTooComplex(html, maxElements, maxDepth)) {
+  if (!isTooComplex(html, job)) {
     try {
-      return toArticle(parsePage(html, url, packages), packages);
+      return toArticle(parsePage(html, job), job);
     } catch {}
   }
   return stripTags(html);
@@ -66,23 +68,23 @@ function cutHidden(html) {
   return parts.join("") + html.slice(at);
 }
 
-/** Elements without an end tag, and those whose end tag may be left out. */
-const UNCLOSED =
-  /^(?:p|li|td|tr|th|dt|dd|option|optgroup|tbody|thead|tfoot|colgroup|rt|rp|br|hr|img|input|meta|link|source|wbr|area|base|col|embed|track|mspace)$/i;
-
-function isTooComplex(html, maxElements, maxDepth) {
+/** Asks the parser of linkedom, because which elements end by themselves is its choice. */
+function isTooComplex(html, { packages, maxElements, maxDepth }) {
+  const { Parser } = createRequire(packages.linkedom)("htmlparser2");
   let elements = 0;
   let depth = 0;
-  for (const [, end, name] of html.matchAll(/<(\/?)([a-z][a-z0-9-]{0,30})/gi)) {
-    if (end === "" && ++elements > maxElements) return true;
-    if (UNCLOSED.test(name)) continue;
-    depth = end === "/" ? Math.max(0, depth - 1) : depth + 1;
-    if (depth > maxDepth) return true;
+  const onopentagname = () => {
+    if (++elements > maxElements || ++depth > maxDepth) throw new RangeError("too many elements");
+  };
+  try {
+    new Parser({ onopentagname, onclosetag: () => depth-- }).end(html);
+    return false;
+  } catch {
+    return true;
   }
-  return false;
 }
 
-function parsePage(html, url, packages) {
+function parsePage(html, { url, packages }) {
   const { parseHTML } = require(packages.linkedom);
   // linkedom does not add the head and the body that a page may leave out, so all pages get them here.
   const inner = html.replace(/<!doctype[^>]{0,2000}>|<\/?(?:html|head|body)(?=[\s>])[^>]{0,2000}>/gi, "");
@@ -173,7 +175,7 @@ function simplifyTables(document) {
   }
 }
 
-function toArticle(document, packages) {
+function toArticle(document, { packages }) {
   const heading = document.querySelector("title");
   const title = heading?.textContent.trim();
   heading?.remove();
