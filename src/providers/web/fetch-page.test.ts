@@ -51,15 +51,18 @@ test.each([
 test("keeps tables readable", async () => {
   const data = `<table><caption>Birds</caption><thead><tr><th>Name</th><th>Legs | feet</th></tr></thead>
     <tr><td><p>Heron</p></td><td><ul><li>left</li><li>right</li></ul></td></tr>
-    <tr><td>Duck</td><td><table><tr><td>inner</td><td>part</td></tr></table></td></tr></table>`;
+    <tr><td>Duck</td><td><table><tr><td>inner</td><td>part</td></tr><tr><td>and</td><td>more</td></tr></table></td></tr></table>`;
   const plain = "<table><tr><td>a</td><td>b</td></tr><tr><td>c</td><td>d</td></tr></table>";
-  const layout = `<table role="presentation"><tr><td><h3>One</h3><p>first</p></td><td><p>second</p></td></tr></table><table></table>`;
+  const row = "<tr><td><h3>One</h3><p>first</p></td><td><p>second</p></td></tr>";
 
   expect(await readPart(data)).toBe(
-    "Birds\n\n| Name | Legs \\| feet |\n| --- | --- |\n| Heron | - left - right |\n| Duck | inner part |",
+    "Birds\n\n| Name | Legs \\| feet |\n| --- | --- |\n| Heron | - left - right |\n| Duck | inner part and more |",
   );
   expect(await readPart(plain)).toBe("| a | b |\n| --- | --- |\n| c | d |");
-  expect(await readPart(layout)).toBe("### One\n\nfirst\n\nsecond");
+  expect(await readPart(`<table>${row}</table><table></table>`)).toBe("### One\n\nfirst\n\nsecond");
+  expect(await readPart(`<table role="presentation">${row}<tr><td>a</td><td>b</td></tr></table>`)).toBe(
+    "### One\n\nfirst\n\nsecond\n\na\n\nb",
+  );
 });
 
 test("makes addresses absolute and leaves out links that lead nowhere", async () => {
