@@ -31,14 +31,11 @@ export function createRobotsRules(
       // One caller that cancels must not end it for the others.
       signal: new AbortController().signal,
     });
-    if (status >= 500)
-      throw new QmError(
-        "address_refused",
-        `the robots.txt of ${quoteName(origin)} answered with the status ${status}`,
-        {
-          hint: "Without it, no page of the site is fetched. Try again later.",
-        },
-      );
+    if (status >= 500) {
+      const message = `the robots.txt of ${quoteName(origin)} answered with the status ${status}`;
+      const hint = "Without it, no page of the site is fetched. Try again later.";
+      throw new QmError("address_refused", message, { hint });
+    }
     return status < 300 ? new TextDecoder().decode(body) : "";
   }
 
