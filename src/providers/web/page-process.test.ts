@@ -1,5 +1,8 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createPageProcesses, type UnreadPage } from "./page-process.ts";
 
 const { convertPage, isAllowedByRobots } = createPageProcesses(process.execPath);
@@ -65,4 +68,30 @@ test("rejects when Node.js cannot be started", async () => {
   const page = { kind: "html", url: "https://site.example/", page: "<p>a", maxLength: 10 } as const;
 
   await expect(createPageProcesses("/no/such/node").convertPage(page, signal)).rejects.toThrow("ENOENT");
+});
+
+test("ends the process when the caller cancels", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "qm-page-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  // It never answers.
+  const program = join(folder, "node");
+  await writeFile(program, `#!/bin/sh\necho $$ > "${folder}/pid"\nexec sleep 300\n`, { mode: 0o755 });
+  const cancelling = new AbortController();
+  const page = { kind: "html", url: "https://site.example/", page: "<p>a", maxLength: 10 } as const;
+
+  const failed = createPageProcesses(program).convertPage(page, cancelling.signal);
+  const readPid = () => readFile(join(folder, "pid"), "utf8").catch(() => "");
+  await expect.poll(readPid).toMatch(/\d\n/);
+  cancelling.abort(new Error("cancelled by the caller"));
+
+  await expect(failed).rejects.toThrow("cancelled by the caller");
+  const pid = Number(await readPid());
+  const isAlive = () => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  await expect.poll(isAlive).toBe(false);
 });
