@@ -45,7 +45,7 @@ test.each([
   ["searxng", '{"results":{"length":1}}'],
   ["brave", '{"results":[]}'],
   ["brave", '{"type":"search","web":[]}'],
-  ["brave", `{"results":[],"padding":"${"x".repeat(3_000_000)}`],
+  ["brave", `{"type":"search","padding":"${"x".repeat(3_000_000)}"}`],
 ] as const)("says that an engine does not answer like %s", async (kind, text) => {
   expect(await search(kind, (_, response) => response.end(text))).toMatchObject({
     error: { code: "action_failed", error: `the search engine did not answer like ${kind}` },
