@@ -172,7 +172,7 @@ test("indexes web pages and finds them by the address in its normal form", async
   await once(server, "listening");
   onTestFinished(() => void server.close());
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const web = webProvider({ allowHosts: [host], userAgent: "qm", elapsed: () => 0 });
+  const web = webProvider({ allowHosts: [host], userAgent: "qm", nodePath: process.execPath, elapsed: () => 0 });
   const rule = "actor.name == 'guest' && tool.name == 'web__fetch' && args.url.endsWith('/heron')";
   const rules = [{ name: "guests", rule, effect: "deny", reason: "No." }] as const;
   const actors = ["default", "guest"].map((name) => ({ name, tools: ["*"] }));

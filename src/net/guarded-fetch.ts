@@ -50,7 +50,6 @@ export interface GuardedFetch {
   close(): Promise<void>;
 }
 
-const MAX_HEADER_BYTES = 32 * 1024;
 const REDIRECTS = [301, 302, 303, 307, 308];
 /** The only headers that another origin gets. Any other one could be a secret. */
 const HARMLESS_HEADERS = ["accept", "accept-language", "content-type", "user-agent"];
@@ -67,7 +66,8 @@ export function createGuardedFetch(options: GuardOptions = {}): GuardedFetch {
   async function openAgent(): Promise<Agent> {
     const { Agent, buildConnector } = await import("undici");
     const connect = guard.guard((find) => buildConnector({ lookup: find, maxCachedSessions: 0 }));
-    return new Agent({ connect, maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 0, bodyTimeout: 0 });
+    // The time is limited for all hops together.
+    return new Agent({ connect, headersTimeout: 0, bodyTimeout: 0 });
   }
 
   async function follow(request: GuardedRequest, signal: AbortSignal): Promise<GuardedResponse> {
@@ -110,13 +110,14 @@ export function createGuardedFetch(options: GuardOptions = {}): GuardedFetch {
   return {
     async fetch(request) {
       const { timeoutMs: ms, signal } = request;
-      const timeoutError = () => new QmError("timed_out", `${quoteName(request.url)} took longer than ${ms} ms`);
+      const timeoutError = () =>
+        new QmError("timed_out", `${quoteName(request.url)} took longer than ${ms} ms`, { hint: LATER_HINT });
       try {
         return await withTimeout({ ms, signal, timeoutError }, (limited) => follow(request, limited));
       } catch (thrown) {
         signal.throwIfAborted();
         if (thrown instanceof QmError) throw thrown;
-        throw new QmError("action_failed", `${quoteName(request.url)} ${describeFailure(thrown)}`, { cause: thrown });
+        throw createNetworkError(request.url, thrown);
       }
     },
     async close() {
@@ -168,8 +169,17 @@ const toPlainHeaders = (headers: Readonly<Record<string, string | string[] | und
     ),
   );
 
-/** Only the code: the message of a network error can hold an address. */
-function describeFailure(thrown: unknown): string {
-  const code = (thrown as NodeJS.ErrnoException | undefined)?.code;
-  return typeof code === "string" ? `cannot be reached (${code})` : "cannot be reached";
+const LATER_HINT = "Try again later, or use another address.";
+
+/** Shows only the code of the failure: its message can hold an address. */
+function createNetworkError(url: string, cause: unknown): QmError {
+  const { code } = Object(cause) as NodeJS.ErrnoException;
+  const shown = typeof code === "string" ? ` (${code})` : "";
+  if (code === "ENOTFOUND") {
+    const message = `${quoteName(url)} cannot be reached: its host is unknown${shown}`;
+    return new QmError("action_failed", message, { hint: "Check the address.", cause });
+  }
+  const isUntrusted = /^ERR_(?:SSL|TLS)_|CERT|SIGNATURE/.test(shown);
+  const why = isUntrusted ? ": its server has no valid certificate" : "";
+  return new QmError("action_failed", `${quoteName(url)} cannot be reached${why}${shown}`, { hint: LATER_HINT, cause });
 }

@@ -103,7 +103,7 @@ const quoteUrl = (text: string): string => quoteName(clip(text.replace(/\/\/[^/?
 /** Does not say what the name resolves to: that would describe the network to a model. */
 const createAddressError = (host: string): QmError =>
   new QmError("address_refused", `${quoteName(host)} is not a public address`, {
-    hint: "Only public addresses can be reached. An operator can allow a host.",
+    hint: "Only public addresses can be reached. An operator can allow a host in providers.web.allow_hosts.",
   });
 
 const refused = new BlockList();

@@ -1,5 +1,5 @@
 import { basename, resolve } from "node:path";
-import { findPackageFolder } from "../app/system-runtime.ts";
+import { findPackageFolder, readPackageInfo, systemProcess, systemRuntime } from "../app/system-runtime.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { CONFIG_FILE } from "../config/config-file.ts";
 import type { LoadedConfig } from "../config/parse.ts";
@@ -8,10 +8,10 @@ import { canonicalJson } from "../core/json.ts";
 import type { Sandbox } from "../core/sandbox.ts";
 import { fileProvider } from "../providers/file/file-provider.ts";
 import { sourceProvider } from "../providers/source/source-provider.ts";
+import { webProvider } from "../providers/web/web-provider.ts";
 import { createApiProvider } from "./apis.ts";
 import { createExecProvider } from "./sandbox.ts";
 import { getSecretsPath, resolveStorePath } from "./state-paths.ts";
-import { createWebProvider } from "./web.ts";
 
 interface BuiltInProvider {
   /** The settings it was made from. */
@@ -47,7 +47,7 @@ export function createProviders(parts: ProviderParts, before: BuiltInProviders =
   );
   const createSource = () => sourceProvider({ folder: findPackageFolder() });
   add("qm_source", providers.source, () => (providers.source.enabled ? createSource() : undefined));
-  add("web", providers.web, () => createWebProvider(providers.web, fill));
+  add("web", providers.web, () => createWebProvider(loaded, fill));
   add("exec", providers.exec, () => createExecProvider(loaded, fill, sandbox));
   const used = Object.entries(apis).filter(([, { enabled }]) => enabled);
   if (used.length > 0) add("api", used, () => createApiProvider(used, { storePath, fill, onProblem }));
@@ -72,3 +72,19 @@ const listLeftoverPatterns = (name: string) => [`${name}.bak-*`, `.${name}.*`, `
 
 export const resolveFileRoot = ({ config, folder }: LoadedConfig, env: Environment): string =>
   resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
+
+const BRAVE_URL = "https://api.search.brave.com/res/v1/web/search";
+
+function createWebProvider(loaded: LoadedConfig, fill: ProviderParts["fill"]): Provider | undefined {
+  const { enabled, search, ...settings } = loaded.config.providers.web;
+  if (!enabled) return undefined;
+  const fillKey = (text: string | undefined, key: string) => text && fill(text, `providers.web.search.${key}`);
+  const endpoint = search && {
+    kind: search.kind,
+    // Filled for each search, so that a secret stored later counts.
+    read: () => ({ url: fillKey(search.url, "url") ?? BRAVE_URL, token: fillKey(search.token, "token") }),
+  };
+  const userAgent = `Quartermaster/${readPackageInfo().version}`;
+  const { nodePath } = systemProcess;
+  return webProvider({ ...settings, search: endpoint, userAgent, nodePath, elapsed: systemRuntime.elapsed });
+}

@@ -4,6 +4,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { createQuartermaster, type Quartermaster } from "../../src/app/quartermaster.ts";
+import { createGuardedFetch } from "../../src/net/guarded-fetch.ts";
 import { createHostGuard } from "../../src/net/host-guard.ts";
 import { type WebProviderOptions, webProvider } from "../../src/providers/web/web-provider.ts";
 
@@ -19,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => inner.close());
 
 function open(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
-  const web = webProvider({ userAgent: "Quartermaster/1", elapsed: () => 0, ...options });
+  const web = webProvider({ userAgent: "Quartermaster/1", nodePath: process.execPath, elapsed: () => 0, ...options });
   return createQuartermaster({ providers: [web] });
 }
 
@@ -65,6 +66,10 @@ http://100.100.100.200/ http://192.0.0.192/ http://192.0.2.1/ http://198.51.100.
 http://198.19.255.255/ http://192.88.99.1/ http://224.0.0.1/ http://239.255.255.250/ http://240.0.0.1/ http://255.255.255.255/
 file:///etc/passwd ftp://127.0.0.1:PORT/
 gopher://127.0.0.1:PORT/_x data:text/html,x javascript:1 ws://127.0.0.1:PORT/ unix:/run/docker.sock
+blob:http://127.0.0.1:PORT/x view-source:http://127.0.0.1:PORT/ https://127.0.0.1:PORT/ HTTP:\\\\127.0.0.1:PORT\\x
+http:127.0.0.1:PORT http:/127.0.0.1:PORT/ http:////127.0.0.1:PORT/ http://１２７．０．０．１:PORT/ http://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ:PORT/
+http://loc\u00adalhost:PORT/ http://127.0.0.1:PORT/@93.184.215.14/ http://[::ffff:0:127.0.0.1]/ http://[fe80::5efe:127.0.0.1]/
+http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/ http://[64:ff9b::10.0.0.1]/ http://[2002:c0a8:101::]/ http://[::ffff:a00:1]/
 `
   .trim()
   .split(/\s+/);
@@ -102,6 +107,51 @@ describe("web__fetch", () => {
       error: { code: expect.stringMatching(/^(invalid_arguments|address_refused)$/) },
     });
   });
+});
+
+/** A client of a guard whose only allowed host leads to the server. */
+function openAllowed(allowHosts: string[]) {
+  const lookup = async () => [{ address: "127.0.0.1", family: 4 as const }];
+  const guarded = createGuardedFetch({ allowHosts: allowHosts.map((host) => host.replace("PORT", `${port}`)), lookup });
+  onTestFinished(() => guarded.close());
+  const { signal } = new AbortController();
+  return (url: string) =>
+    guarded.fetch({ url: url.replace("PORT", `${port}`), maxBytes: 100, maxRedirects: 1, timeoutMs: 20_000, signal });
+}
+
+test.each([
+  "http://user:secret@inner.example:PORT/",
+  "http://user@inner.example:PORT/",
+  "http://:secret@inner.example:PORT/",
+])("refuses the user of %s also for an allowed host, and does not repeat it", async (url) => {
+  const before = connections;
+
+  const failed = openAllowed(["inner.example"])(url);
+
+  await expect(failed).rejects.toMatchObject({ code: "address_refused" });
+  await expect(failed).rejects.not.toThrow(/user:|user@|secret/);
+  expect(connections).toBe(before);
+});
+
+test.each([
+  ["inner.example:PORT", "http://inner.example.:PORT/", true],
+  ["inner.example:PORT", "http://INNER.example:PORT/", true],
+  ["inner.example:PORT", "http://not-inner.example:PORT/", false],
+  ["inner.example:PORT", "http://inner.example.evil.example:PORT/", false],
+  ["inner.example:80", "http://inner.example:PORT/", false],
+  ["[::1]:PORT", "http://127.0.0.1:PORT/", false],
+])("with %s allowed, %s is fetched: %s", async (allowed, url, isAllowed) => {
+  const fetched = openAllowed([allowed])(url);
+
+  if (isAllowed) expect(await fetched).toMatchObject({ status: 200 });
+  else await expect(fetched).rejects.toMatchObject({ code: "address_refused" });
+});
+
+test("an allowed host with the port of the protocol needs no port in the URL", async () => {
+  // Port 80 may be closed, or belong to another program.
+  const ended = await openAllowed(["inner.example:80"])("http://inner.example/").catch((thrown: unknown) => thrown);
+
+  expect(ended).not.toMatchObject({ code: "address_refused" });
 });
 
 async function startServer(answer: RequestListener): Promise<string> {
@@ -185,6 +235,8 @@ test.each([
   ["10.0.0.1", 4],
   ["::1", 6],
   ["::ffff:127.0.0.1", 6],
+  ["2606:2800:21f:cb07::1%lo", 6],
+  ["not an address", 4],
 ] as const)("refuses a name with the private address %s among public ones", async (address, family) => {
   const lookup = async () => [
     { address: PUBLIC, family: 4 as const },
@@ -240,4 +292,16 @@ test("ends a connection that has reached another address than the one that was c
   );
 
   expect(failure).toMatchObject({ code: "address_refused" });
+});
+
+test.each(["127.0.0.1", "::1", "::ffff:127.0.0.1"])("does not connect to %s", async (hostname) => {
+  const guard = createHostGuard([], () => Promise.reject(new Error("an address is not looked up")));
+  let connected = 0;
+  const connect = guard.guard(() => () => void connected++);
+  const failure = await new Promise((resolve) =>
+    connect({ hostname, protocol: "http:", port: `${port}` }, (...[thrown]) => resolve(thrown)),
+  );
+
+  expect(failure).toMatchObject({ code: "address_refused" });
+  expect(connected).toBe(0);
 });

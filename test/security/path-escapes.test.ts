@@ -290,12 +290,22 @@ test("no action gets out while a folder is swapped for a link", async () => {
   const at = join(root, "swapped");
   await symlink(outside, join(root, "other"));
   let isDone = false;
+  /** A write that comes while neither is there creates the folder, which is then in the way. */
+  async function replace(from: string): Promise<void> {
+    while (
+      !(await rename(from, at).then(
+        () => true,
+        () => false,
+      ))
+    )
+      await rm(at, { recursive: true, force: true });
+  }
   const swapping = (async () => {
     while (!isDone) {
       await rename(at, join(root, "away"));
-      await rename(join(root, "other"), at);
+      await replace(join(root, "other"));
       await rename(at, join(root, "other"));
-      await rename(join(root, "away"), at);
+      await replace(join(root, "away"));
     }
   })();
   try {

@@ -86,3 +86,23 @@ test("stops when the call is cancelled", async () => {
 
   await expect(walked(path, { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i);
 });
+
+test("lets other work run between the entries of a large folder", async () => {
+  const { path } = await testRoot(Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`${at}.txt`, ""])));
+  const folder = await openFolder(path, ".", NO_PROTECTED_PATHS);
+  const walk = new FolderWalker(folder, { signal: new AbortController().signal, maxVisited: 1000, enter: () => true });
+  let turn = 0;
+  const turns = new Set<number>();
+  let next = setImmediate(function count() {
+    turn++;
+    next = setImmediate(count);
+  });
+  try {
+    for await (const _ of walk.entries()) turns.add(turn);
+  } finally {
+    clearImmediate(next);
+    await folder.close();
+  }
+
+  expect(turns.size).toBeGreaterThan(5);
+});

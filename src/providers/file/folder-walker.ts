@@ -1,6 +1,7 @@
 import type { Dirent } from "node:fs";
 import { opendir } from "node:fs/promises";
 import { join } from "node:path";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { isTemporaryName } from "./file-root.ts";
 import { type OpenFolder, openFolder } from "./open-file.ts";
 
@@ -24,12 +25,14 @@ export interface WalkOptions {
 /** Folders with generated content. They are entered only if a pattern names them. */
 export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_modules"]);
 const DEPTH_LIMIT = 64;
+const ENTRIES_PER_TURN = 50;
 
 /** Walks in order of path, folders as if their names ended in `/`. Does not follow links, so there are no cycles. */
 export class FolderWalker {
   readonly #start: OpenFolder;
   readonly #options: WalkOptions;
   #left: number;
+  #visited = 0;
   #isIncomplete = false;
   #isCut = false;
 
@@ -55,6 +58,8 @@ export class FolderWalker {
 
   async *#below(folder: OpenFolder, prefix: string, depth: number): AsyncGenerator<FolderEntry> {
     for (const { name, kind } of await this.#listNames(folder)) {
+      // Comparing an entry with long patterns takes up to a millisecond.
+      if (++this.#visited % ENTRIES_PER_TURN === 0) await yieldToEventLoop();
       this.#options.signal.throwIfAborted();
       const entry = { path: prefix + name, name, kind, folder };
       yield entry;

@@ -97,6 +97,15 @@ test("says that a cursor is no longer known, and starts again", async () => {
   expect(answer.cursor).not.toBe(cursor);
 });
 
+test("calls without a change do not push out the cursors of others", async () => {
+  const root = await testRoot({ "a.txt": "" });
+  const [first, other] = [await watch(root), await watch(root)];
+  for (let call = 0; call < 20; call++)
+    expect(await watch(root, { since: first.cursor })).toMatchObject({ cursor: first.cursor });
+
+  expect(await watch(root, { since: other.cursor })).not.toHaveProperty("expired");
+});
+
 test("does not report files as created or removed because others fill the limit", async () => {
   const root = await testRoot({ b: "", c: "", d: "" }, { maxVisited: 2 });
   const { cursor, incomplete } = await watch(root);

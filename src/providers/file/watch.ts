@@ -86,9 +86,11 @@ async function watchFiles(
     now = await takeSnapshot(root, paths, signal);
     found = await compareSnapshots(root, before, now, limit);
   }
-  const cursor = randomUUID();
+  // While nothing changes, the cursor stays the same, so that waiting calls do not push out the cursors of others.
+  const same = known?.isCut === false && found.changes.length === 0 ? since : undefined;
+  const cursor = same ?? randomUUID();
   // Changes that were not reported stay for the next call.
-  snapshots.set(cursor, found.truncated ? applyChanges(before, now, found.changes) : now);
+  if (same === undefined) snapshots.set(cursor, found.truncated ? applyChanges(before, now, found.changes) : now);
   return {
     changes: found.changes,
     cursor,

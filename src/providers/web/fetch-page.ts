@@ -5,10 +5,11 @@ import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { clip, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { GuardedFetch, GuardedResponse } from "../../net/guarded-fetch.ts";
-import { convertPage } from "./page-thread.ts";
+import type { PageProcesses } from "./page-process.ts";
 
 export interface PageSource {
   readonly pages: GuardedFetch;
+  readonly processes: PageProcesses;
   readonly userAgent: string;
   readonly maxBytes: number;
 }
@@ -41,7 +42,7 @@ export const fetchPageAction = (source: PageSource): Action =>
   });
 
 async function fetchPage(
-  { pages, userAgent, maxBytes }: PageSource,
+  { pages, processes, userAgent, maxBytes }: PageSource,
   args: z.output<typeof input>,
   signal: AbortSignal,
 ) {
@@ -59,34 +60,43 @@ async function fetchPage(
   if (status >= 400 || (status >= 300 && body.length === 0)) throw createStatusError(response, contentType);
   const kind = getContentKind(contentType);
   const common = { url, status, content_type: contentType, truncated: truncated || undefined };
-  if (kind === "pdf") {
-    if (truncated) throw new QmError("too_large", `the PDF ${quoteName(url)} has more than ${maxBytes} bytes`);
-    return omitUndefined({ ...common, ...(await convertPage({ kind, page: body, url }, signal)) });
+  if (kind === "pdf" && truncated) {
+    throw new QmError("too_large", `the PDF ${quoteName(url)} has more than ${maxBytes} bytes`, {
+      hint: "Use another page. An operator can raise providers.web.max_bytes.",
+    });
   }
-  const text = decodePage(body, response.headers["content-type"]);
-  if (kind === "text" || args.raw) return omitUndefined({ ...common, content: text });
-  return omitUndefined({ ...common, ...(await convertPage({ kind, page: text, url }, signal)) });
+  const text = kind === "pdf" ? "" : decodePage(body, response.headers["content-type"]);
+  if (kind === "text" || (kind === "html" && args.raw)) return omitUndefined({ ...common, content: text });
+  const unread = kind === "pdf" ? ({ kind, page: body } as const) : ({ kind, page: text } as const);
+  const converted = await processes.convertPage({ ...unread, url, maxLength: maxBytes }, signal);
+  return omitUndefined({ ...common, ...converted, note: converted.content === "" ? NO_TEXT[kind] : undefined });
 }
+
+const NO_TEXT = {
+  html: "The page has no text. Scripts may draw it, and they are not run.",
+  pdf: "The PDF has no text. Its pages may be images.",
+};
 
 /** An HTML error page says little, but an error of an API tells in its text what to do. */
 function createStatusError({ url, status, headers, body }: GuardedResponse, contentType: string): QmError {
   const isText = /json$|^text\/plain$/.test(contentType);
   const excerpt = isText ? clip(decodePage(body.subarray(0, 2000), headers["content-type"]), 500) : undefined;
   return new QmError("action_failed", `${quoteName(url)} answered with the status ${status}`, {
-    hint:
-      status === 404 || status === 410
-        ? "The page does not exist: check the address."
-        : "Try again later, or use another page.",
-    details: toErrorDetails({ url, status, retry_after: headers["retry-after"], excerpt }),
+    hint: STATUS_HINTS[status] ?? "Try again later, or use another page.",
+    details: toErrorDetails({ url, status, retry_after: headers["retry-after"]?.slice(0, 100), excerpt }),
   });
 }
 
+const NO_PAGE = "The page does not exist: check the address.";
+const NO_ACCESS = "The site does not show this page to programs or without a login. Use another page.";
+const STATUS_HINTS: Readonly<Record<number, string>> = { 401: NO_ACCESS, 403: NO_ACCESS, 404: NO_PAGE, 410: NO_PAGE };
+
 type ContentKind = "html" | "pdf" | "text";
 
-/** The type without its parameters, in lower case. A response without one is judged by how it begins. */
-function readContentType(header: string | undefined, body: Uint8Array): string {
-  const type = header?.split(";", 1)[0]?.trim().toLowerCase();
-  if (type !== undefined && type !== "") return type;
+/** The type without its parameters, in lower case. A response that does not tell is judged by how it begins. */
+function readContentType(header = "", body: Uint8Array): string {
+  const type = header.slice(0, 200).split(";", 1)[0]?.trim().toLowerCase() ?? "";
+  if (type !== "" && !type.endsWith("/octet-stream")) return type;
   const start = Buffer.from(body.subarray(0, 1024)).toString("latin1").trimStart().toLowerCase();
   if (start.startsWith("%pdf-")) return "application/pdf";
   if (/^(?:<!doctype html|<html)/.test(start)) return "text/html";
@@ -128,7 +138,9 @@ function decodePage(body: Uint8Array, contentType: string | undefined): string {
   for (const label of labels) {
     if (label === undefined) continue;
     try {
-      return new TextDecoder(label).decode(body);
+      const decoder = new TextDecoder(label);
+      // In one piece, some versions of Node.js take windows-1252 for Latin-1.
+      return decoder.decode(body, { stream: true }) + decoder.decode();
     } catch {
       // An unknown encoding: the next label counts.
     }

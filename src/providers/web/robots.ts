@@ -1,7 +1,8 @@
 import { QmError } from "../../core/errors.ts";
+import { LruMap } from "../../core/lru-map.ts";
 import { quoteName } from "../../core/names.ts";
 import type { GuardedFetch } from "../../net/guarded-fetch.ts";
-import { isAllowedByRobots } from "./page-thread.ts";
+import type { PageProcesses } from "./page-process.ts";
 
 export interface RobotsRules {
   /** Throws `address_refused` if the site's robots.txt does not allow this page. */
@@ -14,9 +15,10 @@ const FRESH_MS = 3_600_000;
 
 export function createRobotsRules(
   { fetch }: GuardedFetch,
+  processes: PageProcesses,
   { userAgent, elapsed }: { readonly userAgent: string; readonly elapsed: () => number },
 ): RobotsRules {
-  const sites = new Map<string, { readonly text: Promise<string>; readonly at: number }>();
+  const sites = new LruMap<string, { readonly text: Promise<string>; readonly at: number }>(MAX_SITES);
 
   /** A site without the file allows everything. One that cannot say so now allows nothing, as RFC 9309 has it. */
   async function load(origin: string): Promise<string> {
@@ -29,7 +31,11 @@ export function createRobotsRules(
       // One caller that cancels must not end it for the others.
       signal: new AbortController().signal,
     });
-    if (status >= 500) return "User-agent: *\nDisallow: /";
+    if (status >= 500) {
+      const message = `the robots.txt of ${quoteName(origin)} answered with the status ${status}`;
+      const hint = "Without it, no page of the site is fetched. Try again later.";
+      throw new QmError("address_refused", message, { hint });
+    }
     return status < 300 ? new TextDecoder().decode(body) : "";
   }
 
@@ -38,8 +44,6 @@ export function createRobotsRules(
     if (known !== undefined && elapsed() - known.at < FRESH_MS) return known.text;
     const text = load(origin);
     const site = { text, at: elapsed() };
-    sites.delete(origin);
-    if (sites.size >= MAX_SITES) sites.delete(sites.keys().next().value ?? "");
     sites.set(origin, site);
     // A failure is not remembered.
     text.catch(() => {
@@ -51,7 +55,7 @@ export function createRobotsRules(
   return {
     async check(url, signal) {
       const robots = await read(url.origin);
-      if (robots === "" || (await isAllowedByRobots({ url: url.href, robots, userAgent }, signal))) return;
+      if (robots === "" || (await processes.isAllowedByRobots({ url: url.href, robots, userAgent }, signal))) return;
       throw new QmError(
         "address_refused",
         `the robots.txt of ${quoteName(url.host)} does not allow ${quoteName(url.href)}`,

@@ -15,6 +15,8 @@ const MAX_BYTES = 2 * 1024 * 1024;
 const SEARCH_MS = 20_000;
 const NOT_CONFIGURED = "No search engine is configured. An operator must set providers.web.search.";
 
+const SEARCH_HINT = "Try again later. If it fails again, an operator must check providers.web.search.";
+
 const input = z.strictObject({
   query: z.string().min(1).max(400).describe("What to search for."),
   limit: z.int().min(1).max(20).default(8).describe("Maximum number of results."),
@@ -50,6 +52,12 @@ function createSearchRequest({ kind, read }: SearchEndpoint, query: string, limi
   const { url: text, token } = read();
   if (!URL.canParse(text)) throw new QmError("invalid_config", "providers.web.search.url is not a URL");
   const url = new URL(text);
+  if (!/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
+    const expected = "must be an http or https URL without a user name or a password";
+    throw new QmError("invalid_config", `providers.web.search.url ${expected}`, {
+      hint: "An operator must correct it.",
+    });
+  }
   if (kind === "brave") url.searchParams.set("count", `${limit}`);
   else {
     url.pathname = `${url.pathname.replace(/\/(?:search)?$/, "")}/search`;
@@ -72,21 +80,27 @@ async function requestResults(
   const { status, body } = await fetch(request).catch((thrown: unknown) => {
     signal.throwIfAborted();
     // The address can be internal, so it is not repeated.
-    throw new QmError("action_failed", "the search engine cannot be reached", { cause: thrown });
+    throw new QmError("action_failed", "the search engine cannot be reached", { cause: thrown, hint: SEARCH_HINT });
   });
-  if (status === 401 || status === 403)
+  const text = Buffer.from(body).toString("utf8");
+  // Brave answers 422 to a wrong token, and also to a query it cannot take.
+  if (status === 401 || status === 403 || (status === 422 && text.includes("SUBSCRIPTION_TOKEN")))
     throw new QmError("needs_login", `the search engine refused the request with ${status}`, {
       hint: "An operator must correct providers.web.search: the token, or the JSON format of the engine.",
     });
-  if (status !== 200) throw new QmError("action_failed", `the search engine answered with the status ${status}`);
-  const found = listResults(kind, parseAnswer(body));
-  if (found === undefined) throw new QmError("action_failed", `the search engine did not answer like ${kind}`);
+  if (status !== 200)
+    throw new QmError("action_failed", `the search engine answered with the status ${status}`, {
+      hint: SEARCH_HINT,
+    });
+  const found = listResults(kind, parseAnswer(text));
+  if (found === undefined)
+    throw new QmError("action_failed", `the search engine did not answer like ${kind}`, { hint: SEARCH_HINT });
   return found.flatMap((each) => toSearchHit(each, kind)).slice(0, limit);
 }
 
-function parseAnswer(body: Uint8Array): unknown {
+function parseAnswer(text: string): unknown {
   try {
-    return JSON.parse(Buffer.from(body).toString("utf8"));
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
@@ -106,6 +120,15 @@ function toSearchHit(result: unknown, kind: SearchEndpoint["kind"]) {
   return [{ title: toPlainText(result.title, 200), url: clip(result.url, 4096), snippet: toPlainText(snippet, 500) }];
 }
 
-/** Engines mark the words of the query with tags. */
+/** Engines mark the words of the query with tags, and write some characters as in HTML. */
 const toPlainText = (text: unknown, limit: number): string =>
-  typeof text === "string" ? clip(text.slice(0, 4 * limit).replace(/<[^<>]*>/g, ""), limit) : "";
+  typeof text === "string" ? clip(decodeEntities(text.slice(0, 4 * limit).replace(/<[^<>]*>/g, "")), limit) : "";
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: " " };
+
+const decodeEntities = (text: string): string =>
+  text.replace(/&(?:(amp|lt|gt|quot|apos|nbsp)|#(\d{1,5})|#x([0-9a-f]{1,4}));/gi, (_, name, decimal, hex) =>
+    name === undefined
+      ? String.fromCharCode(Number.parseInt(decimal ?? hex, decimal === undefined ? 16 : 10))
+      : (ENTITIES[name.toLowerCase()] ?? ""),
+  );

@@ -1,40 +1,7 @@
-import { createServer, type RequestListener, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createQuartermaster } from "../../app/quartermaster.ts";
-import { type WebProviderOptions, webProvider } from "./web-provider.ts";
-
-async function startServer(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-async function open(options: Partial<WebProviderOptions> = {}) {
-  const web = webProvider({ userAgent: "Quartermaster/1", elapsed: () => 0, ...options });
-  const qm = await createQuartermaster({ providers: [web], infospace: {} });
-  onTestFinished(() => qm.close());
-  return qm;
-}
-
-/** Pages by path: a type and a body. */
-const servePages = (pages: Readonly<Record<string, readonly [string, string | Buffer]>>) =>
-  startServer((request, response) => {
-    const page = pages[request.url ?? ""];
-    if (page === undefined) return void response.writeHead(404).end();
-    response.setHeader("Content-Type", page[0]).end(page[1]);
-  });
-
-async function fetchPage(type: string, body: string | Buffer, args: object = {}) {
-  const host = await servePages({ "/page": [type, body] });
-  const qm = await open({ allowHosts: [host] });
-  return qm.invoke("web__fetch", { url: `http://${host}/page`, ...args }, { caller: { session: "s1" } });
-}
+import { fetchPage, openWeb, servePages, startServer } from "./testing.ts";
 
 test("turns a page into Markdown with absolute links", async () => {
   const paragraph = "Herons are long-legged birds that stand in shallow water and wait for fish. ".repeat(8);
@@ -79,7 +46,7 @@ test("reads the text of a page with 20,000 nested elements", async () => {
 
 test("cuts a huge page", async () => {
   const host = await servePages({ "/page": ["text/plain", "x".repeat(100_000)] });
-  const qm = await open({ allowHosts: [host], maxBytes: 2_000 });
+  const qm = await openWeb({ allowHosts: [host], maxBytes: 2_000 });
 
   const outcome = await qm.invoke("web__fetch", { url: `http://${host}/page` });
 
@@ -119,7 +86,7 @@ test("ends the conversion of a PDF that decompresses without end", async () => {
 test("refuses other types, and reports the status of an error", async () => {
   expect(await fetchPage("image/png", "x")).toMatchObject({ error: { code: "unsupported_content" } });
   const host = await servePages({});
-  const qm = await open({ allowHosts: [host] });
+  const qm = await openWeb({ allowHosts: [host] });
   const outcome = await qm.invoke("web__fetch", { url: `http://${host}/none` });
   expect(outcome).toMatchObject({ error: { code: "action_failed", status: 404 } });
 });
@@ -138,7 +105,7 @@ test("obeys robots.txt, also after a redirect, unless it is ignored", async () =
     if (request.url === "/moved") return void response.writeHead(302, { Location: "/secret" }).end();
     response.setHeader("Content-Type", "text/plain").end("page");
   });
-  const polite = await open({ allowHosts: [host] });
+  const polite = await openWeb({ allowHosts: [host] });
   for (const path of ["/secret", "/moved"])
     expect(await polite.invoke("web__fetch", { url: `http://${host}${path}` })).toMatchObject({
       error: { code: "address_refused" },
@@ -148,7 +115,7 @@ test("obeys robots.txt, also after a redirect, unless it is ignored", async () =
   });
   expect(seen).toEqual(["/robots.txt", "/moved", "/open"]);
 
-  const ignoring = await open({ allowHosts: [host], respectRobots: false });
+  const ignoring = await openWeb({ allowHosts: [host], respectRobots: false });
   const outcome = await ignoring.invoke("web__fetch", { url: `http://${host}/secret` });
   expect(outcome).toMatchObject({ data: { content: "page" } });
 });
@@ -164,7 +131,7 @@ test.each([
     if (request.url === "/robots.txt") return void answer(response);
     response.setHeader("Content-Type", "text/plain").end("page");
   });
-  const qm = await open({ allowHosts: [host] });
+  const qm = await openWeb({ allowHosts: [host] });
 
   expect(await qm.invoke("web__fetch", { url: `http://${host}/` })).toMatchObject({
     error: { code: "address_refused" },
@@ -179,7 +146,7 @@ test("sends its name, and never a cookie", async () => {
     if (request.url === "/moved") response.writeHead(302, { Location: "/page" });
     response.end();
   });
-  const qm = await open({ allowHosts: [host] });
+  const qm = await openWeb({ allowHosts: [host] });
 
   await qm.invoke("web__fetch", { url: `http://${host}/moved` });
 
@@ -209,7 +176,7 @@ test("ends a fetch and a conversion when the caller cancels", async () => {
     // The conversion takes seconds, so it has begun and not ended when the thread is told to stop.
     response.end(createPdfBomb(), () => setImmediate(() => cancelling.abort()));
   });
-  const qm = await open({ allowHosts: [host] });
+  const qm = await openWeb({ allowHosts: [host] });
 
   const outcome = await qm.invoke("web__fetch", { url: `http://${host}/` }, { signal: cancelling.signal });
 
@@ -218,7 +185,7 @@ test("ends a fetch and a conversion when the caller cancels", async () => {
 
 test("refuses a private address", async () => {
   const host = await servePages({ "/page": ["text/plain", "inner"] });
-  const qm = await open();
+  const qm = await openWeb();
 
   expect(await qm.invoke("web__fetch", { url: `http://${host}/page` })).toMatchObject({
     error: { code: "address_refused" },
@@ -236,7 +203,7 @@ test.each([
     seen.push([request.url, request.headers["x-subscription-token"] ?? request.headers.authorization]);
     response.end(JSON.stringify(answer));
   });
-  const qm = await open({ search: { kind, read: () => ({ url: `http://${host}/`, token: "t" }) } });
+  const qm = await openWeb({ search: { kind, read: () => ({ url: `http://${host}/`, token: "t" }) } });
 
   const outcome = await qm.invoke("web__search", { query: "heron", limit: 3 });
 
@@ -245,7 +212,7 @@ test.each([
 });
 
 test("shows that searching is unavailable, and why", async () => {
-  const qm = await open();
+  const qm = await openWeb();
   const reason = expect.stringContaining("providers.web.search");
 
   const unavailable = { state: "unavailable", state_reason: reason };

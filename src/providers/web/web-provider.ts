@@ -1,6 +1,7 @@
 import type { Provider } from "../../catalog/define-action.ts";
 import { createGuardedFetch, type GuardOptions } from "../../net/guarded-fetch.ts";
 import { fetchPageAction } from "./fetch-page.ts";
+import { createPageProcesses } from "./page-process.ts";
 import { createRobotsRules } from "./robots.ts";
 import { type SearchEndpoint, searchWebAction } from "./search-web.ts";
 
@@ -15,6 +16,8 @@ export interface WebProviderOptions {
   /** Absent: the action for searching is listed as unavailable. */
   readonly search?: SearchEndpoint | undefined;
   readonly userAgent: string;
+  /** The program that runs JavaScript. */
+  readonly nodePath: string;
   /** Milliseconds on a steady clock. A robots.txt is read again after an hour. */
   readonly elapsed: () => number;
 }
@@ -23,11 +26,12 @@ const MAX_BYTES = 5 * 1024 * 1024;
 
 /** Fetches pages and searches the web. Addresses come from models, so only public ones are reached. */
 export function webProvider(options: WebProviderOptions): Provider {
-  const { allowHosts = [], respectRobots = true, maxBytes = MAX_BYTES, lookup, search, userAgent, elapsed } = options;
+  const { allowHosts = [], respectRobots = true, maxBytes = MAX_BYTES, lookup, search, userAgent } = options;
+  const processes = createPageProcesses(options.nodePath);
   const sites = createGuardedFetch({ allowHosts, lookup });
-  const robots = respectRobots ? createRobotsRules(sites, { userAgent, elapsed }) : undefined;
+  const robots = respectRobots ? createRobotsRules(sites, processes, options) : undefined;
   const pages = createGuardedFetch({ allowHosts, lookup, beforeRequest: robots?.check });
-  const actions = [fetchPageAction({ pages, userAgent, maxBytes }), searchWebAction(search, userAgent)];
+  const actions = [fetchPageAction({ pages, processes, userAgent, maxBytes }), searchWebAction(search, userAgent)];
   return {
     category: "web",
     capability: "Read pages of the web and find them.",
