@@ -379,6 +379,19 @@ describe.skipIf(missing !== undefined)("the same sandbox", () => {
     expect(await readFile(join(outside, "lines"), "utf8")).toBe("");
   });
 
+  test("starts an MCP server by a path relative to the folder of the configuration", async () => {
+    const cwd = await createSandboxFolder({ "tools/server.mjs": `await import(${JSON.stringify(COUNTING)});\n` });
+    await chmod(join(cwd, "tools"), 0o755);
+    const read = ["tools", process.execPath, join(import.meta.dirname, "fixtures")];
+    const server = { command: process.execPath, args: ["tools/server.mjs", "/tmp/lines"], sandbox: { read } };
+    await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify({ servers: { counting: server } }));
+    const workspace = await openTemporary(cwd);
+
+    await workspace.servers.hub.connect("counting");
+
+    expect(workspace.servers.hub.status("counting").state).toBe("ready");
+  });
+
   test("keeps an MCP server from starting if it cannot be isolated", async () => {
     const { cwd, env, breakIt } = await createWatchedBubblewrap("{}");
     await writeFile(join(cwd, "quartermaster.yaml"), createServerConfig(join(cwd, "lines"), []));
