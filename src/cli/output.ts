@@ -94,6 +94,9 @@ function formatNames(label: string, names: unknown): readonly string[] {
 export const formatPendingServers = (names: readonly string[]): string =>
   `Not known yet: the tools of ${names.join(", ")}. Run \`qm servers start ${names.join(" ")}\` to ask for them.`;
 
+/** Whether the arguments were refused by more than their schema, and the hint says what to do. */
+const hasOwnAdvice = ({ hint, problems }: Problem): boolean => hint !== undefined && problems === undefined;
+
 function formatExample({ action, example }: Problem): readonly string[] {
   if (!isRecord(example)) return [];
   const command = typeof action === "string" ? `qm invoke ${quoteShellWord(action)} ` : "";
@@ -101,16 +104,22 @@ function formatExample({ action, example }: Problem): readonly string[] {
 }
 
 /** The hints of some codes tell a model which tool to call. At a terminal the next step is a command. */
-function suggestNextStep({ code, hint, action, call_id, renamed }: Problem): readonly string[] {
+function suggestNextStep(problem: Problem): readonly string[] {
+  const { code, hint, action, call_id, renamed, listed_by } = problem;
   const name = typeof action === "string" ? quoteShellWord(action) : "<action>";
   const isNamed = typeof action === "string";
   // The ledger also has rules about arguments, which `qm explain` cannot judge.
   const audit =
     typeof call_id === "string" ? `events --call ${quoteShellWord(call_id)}` : isNamed ? `explain ${name}` : undefined;
   const steps: { readonly [Code in ErrorCode]?: string | undefined } = {
-    unknown_action: "`qm list` shows the names; `qm explain <action>` shows why one is hidden.",
+    unknown_action:
+      typeof listed_by === "string"
+        ? `\`${listed_by}\` shows the names.`
+        : "`qm list` shows the names; `qm explain <action>` shows why one is hidden.",
     unknown_category: isRecord(renamed) ? hint : "`qm list` without a category shows everything.",
-    invalid_arguments: isNamed ? `\`qm describe ${name}\` shows every argument.` : undefined,
+    invalid_arguments: isNamed
+      ? `${hasOwnAdvice(problem) ? `${hint} ` : ""}\`qm describe ${name}\` shows every argument.`
+      : undefined,
     denied: audit === undefined ? undefined : `It was not run. \`qm ${audit}\` shows which rule denied it.`,
     budget_exceeded:
       "It was not run. Raise the budget under policy.budgets or actors.<name>.budgets, or use another --session.",

@@ -73,6 +73,26 @@ test("stops waiting for stdin on an interrupt", async () => {
   await expect(reading).rejects.toMatchObject({ code: "cancelled" });
 });
 
+const RAG = "providers: { rag: { enabled: true }, web: { enabled: true } }\n";
+
+test("shows the advice of an action instead of arguments that it has just refused", async () => {
+  const folder = await createTestFolder({ "quartermaster.yaml": RAG });
+
+  const { err } = await qm(folder, ["invoke", "rag_operation__index", '{"source":"docs"}']);
+
+  expect(err).toContain("Give files, folder, urls or collection.");
+  expect(err).toContain("`qm describe rag_operation__index` shows every argument.");
+  expect(err).not.toContain("For example");
+});
+
+test("explains an unavailable action and one of a category that is switched off", async () => {
+  const folder = await createTestFolder({ "quartermaster.yaml": RAG });
+
+  expect((await qm(folder, ["explain", "web__search"])).out).toMatch(/must set providers\.web\.search\.\n$/);
+  const off = await qm(folder, ["explain", "qm_source__read"]);
+  expect(off).toMatchObject({ code: 4, out: expect.stringContaining("set providers.source.enabled: true.") });
+});
+
 test("shows the progress of a call on a terminal, and clears it", async () => {
   const config = "providers: { rag: { enabled: true } }\n";
   const folder = await createTestFolder({ "quartermaster.yaml": config, "a.md": "Herons.\n", "b.md": "Owls.\n" });

@@ -5,8 +5,8 @@ import type { CallerOptions } from "../../app/options.ts";
 import { type Dialogue, SAY_LOGGER } from "../../core/caller.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
-import { quoteName } from "../../core/names.ts";
+import { canonicalJson, getOwn, isRecord, omitUndefined } from "../../core/json.ts";
+import { quoteName, SEPARATOR } from "../../core/names.ts";
 import { getModelData } from "../../core/outcome.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, type Io, inWorkspace, toCallerOptions } from "../context.ts";
@@ -14,6 +14,7 @@ import { createUsageError, getOutcomeExitCode } from "../exit-codes.ts";
 import { collectOption, examples, parseTimeoutOption } from "../option-parsers.ts";
 import { printOutcomeProblem } from "../output.ts";
 import { readChunks, showProgress } from "../terminal.ts";
+import { findListCommand } from "./describe.ts";
 
 type InvokeOptions = { readonly arg?: readonly string[]; readonly timeout?: number; readonly keep?: boolean };
 
@@ -65,10 +66,13 @@ async function runInvoke(
     out.note("qm: the result was not stored: it is short, or the caller may not load notes");
   if (status === "done") return out.result(keep ? getModelData(outcome) : outcome.data);
   if (status === "waiting") return printOutcomeProblem(out, outcome);
-  const { error } = outcome;
+  const { example, ...error } = outcome.error;
   const cancelled = `Effects up to then remain. \`qm events --call ${callId}\` shows the call.`;
   const hint = error.code === "cancelled" ? cancelled : error.hint;
-  out.problem({ ...error, ...omitUndefined({ action, hint }), call_id: callId });
+  const listedBy = findListCommand(name.slice(0, name.indexOf(SEPARATOR)));
+  // The shortest arguments that fit the schema can be the ones that the action has just refused.
+  const shown = canonicalJson(example) === canonicalJson(args) ? undefined : example;
+  out.problem({ ...error, ...omitUndefined({ action, hint, example: shown, listed_by: listedBy }), call_id: callId });
 }
 
 /** Prints messages to the user as they come, and on a terminal the progress. Asks nothing. */
