@@ -114,7 +114,11 @@ function checkAction({ quartermaster, servers }: Workspace, name: string, caller
   const action = parseActionName(name) ?? name;
   const server = servers.list().find(({ spec }) => name.startsWith(`mcp__${spec.name}__`));
   const serverName = server?.spec.name ?? "";
-  if (state === "needs_login") return { action, verdict: state, note: `qm servers login ${serverName}` };
+  if (state === "needs_login") {
+    const [, api = ""] = name.split(SEPARATOR);
+    const note = category === "api" ? `qm apis show ${api}` : `qm servers login ${serverName}`;
+    return { action, verdict: state, note };
+  }
   if (state === "quarantined") {
     const note = category === "skill" ? formatTrustCommand(name) : `qm servers review ${serverName}`;
     return { action, verdict: state, note };
