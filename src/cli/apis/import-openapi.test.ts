@@ -62,6 +62,7 @@ test("shows what would be imported, asks, imports, and names the secret to store
   expect((await qm(cwd, ["preflight", "api__pet-shop__listPets"])).out).toMatch(
     /needs_login {2}qm apis show pet-shop\n$/,
   );
+  expect((await qm(cwd, ["list", "api"])).out).toMatch(/Do listPets\.? \(needs login\)\n/);
   const call = await qm(cwd, ["invoke", "api__pet-shop__listPets", "--json"]);
   expect(call.out).toContain("needs_login");
   expect(call.out).toContain("or store its secret. `qm apis show pet-shop` shows which is missing.");

@@ -79,12 +79,12 @@ async function runList(
   const hasWorld = items.some(({ world }) => world !== undefined);
   out.table(
     ["action", "effect", ...(hasWorld ? ["world"] : []), "what it does"],
-    items.map(({ qualified_name: name, world = "", short_description, description = "", state }) => [
-      name,
-      quartermaster.describe(name, caller).metadata.purity,
-      ...(hasWorld ? [world] : []),
-      (short_description ?? description) + (state === undefined ? "" : ` (${state})`),
-    ]),
+    items.map(({ qualified_name: name, world = "", short_description, description = "" }) => {
+      const { purity, state } = quartermaster.describe(name, caller).metadata;
+      // A server that is not started yet is started by the call.
+      const obstacle = state === undefined || state === "not_started" ? "" : ` (${state.replaceAll("_", " ")})`;
+      return [name, purity, ...(hasWorld ? [world] : []), (short_description ?? description) + obstacle];
+    }),
   );
   if (items.length < total) {
     const more = next_offset === undefined ? "" : ` More: --offset ${next_offset}, or --all.`;

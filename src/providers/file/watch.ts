@@ -95,7 +95,9 @@ async function watchFiles(
     changes: found.changes,
     cursor,
     truncated: found.truncated,
-    ...(isExpired ? { expired: true, note: "The cursor is no longer known, so changes before now are not told." } : {}),
+    ...(isExpired
+      ? { expired: true, note: "The cursor is no longer known, so earlier changes are not reported." }
+      : {}),
     ...(now.isIncomplete ? { incomplete: true } : {}),
   };
 }
