@@ -1,5 +1,6 @@
 import { escapeUnsafe, quoteShellWord, toOneLine, toVisibleJson } from "../core/display-text.ts";
 import type { ErrorCode, Problem } from "../core/errors.ts";
+import { FIT_HINT } from "../core/hint.ts";
 import { getOwn, isRecord } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Io } from "./context.ts";
@@ -94,8 +95,8 @@ function formatNames(label: string, names: unknown): readonly string[] {
 export const formatPendingServers = (names: readonly string[]): string =>
   `Not known yet: the tools of ${names.join(", ")}. Run \`qm servers start ${names.join(" ")}\` to ask for them.`;
 
-/** Whether the arguments were refused by more than their schema, and the hint says what to do. */
-const hasOwnAdvice = ({ hint, problems }: Problem): boolean => hint !== undefined && problems === undefined;
+/** Whether the hint is not the general one, which names parts of the answer that a terminal does not show. */
+const hasOwnAdvice = ({ hint }: Problem): boolean => hint !== undefined && hint !== FIT_HINT;
 
 function formatExample({ action, example }: Problem): readonly string[] {
   if (!isRecord(example)) return [];
