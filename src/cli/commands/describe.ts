@@ -46,7 +46,9 @@ export function addExplainCommand(program: Command, context: Context): void {
         if (context.out.isJson) context.out.json({ ...explanation, ...omitUndefined({ state, state_reason }) });
         else {
           showExplanation(context.out, explanation, configPath);
-          const setting = explanation.exists ? undefined : findSwitchedOff(config, action);
+          const setting = explanation.exists
+            ? undefined
+            : findSwitchedOff(config, action.slice(0, Math.max(0, action.indexOf(SEPARATOR))));
           if (setting !== undefined) context.out.line(`Its category is switched off: set ${setting}: true.`);
           if (state !== undefined && state !== "not_started") showObstacle(context.out, action, state, state_reason);
         }
@@ -54,8 +56,8 @@ export function addExplainCommand(program: Command, context: Context): void {
     });
 }
 
-/** The key that switches the category of an action on. Undefined: it is on, or there is no such category. */
-function findSwitchedOff({ providers }: Workspace["config"], action: string): string | undefined {
+/** The key that switches a category on. Undefined: it is on, or no key does that. */
+export function findSwitchedOff({ providers }: Workspace["config"], category: string): string | undefined {
   const settings = new Map<string, keyof Workspace["config"]["providers"]>([
     ["exec", "exec"],
     ["file", "file"],
@@ -64,7 +66,7 @@ function findSwitchedOff({ providers }: Workspace["config"], action: string): st
     ["rag_operation", "rag"],
     ["web", "web"],
   ]);
-  const key = settings.get(action.slice(0, Math.max(0, action.indexOf(SEPARATOR))));
+  const key = settings.get(category);
   return key === undefined || providers[key].enabled ? undefined : `providers.${key}.enabled`;
 }
 

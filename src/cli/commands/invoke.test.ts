@@ -103,6 +103,8 @@ test("explains an unavailable action and one of a category that is switched off"
 
   expect((await qm(folder, ["explain", "web__search"])).out).toMatch(/must set providers\.web\.search\.\n$/);
   const off = await qm(folder, ["explain", "qm_source__read"]);
+  const listed = await qm(folder, ["list", "exec"]);
+  expect(listed.out).toContain("exec is switched off: set providers.exec.enabled: true.\n");
   expect(off).toMatchObject({ code: 4, out: expect.stringContaining("set providers.source.enabled: true.") });
 });
 

@@ -82,7 +82,7 @@ async function watchFiles(
     const next = Math.min(pause, wait_ms - waited);
     await sleep(next, undefined, { signal });
     waited += next;
-    dialogue?.progress({ progress: waited, total: wait_ms, message: "waiting for a change" });
+    dialogue?.progress({ progress: waited, total: wait_ms, message: "ms waiting for a change" });
     now = await takeSnapshot(root, paths, signal);
     found = await compareSnapshots(root, before, now, limit);
   }
