@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { openSync, readdirSync, readFileSync } from "node:fs";
-import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
@@ -70,7 +70,26 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
       exit_code: 143,
       signal: "SIGTERM",
     });
-    expect(getData(await run({ argv: ["no-such-program"] }))).toMatchObject({ exit_code: 127 });
+  });
+
+  test("names a program that is missing, and says how to give its arguments", async () => {
+    const stderr = "cannot run no-such-program: No such file or directory\n";
+    expect(getData(await run({ argv: ["no-such-program"] }))).toEqual({
+      exit_code: 127,
+      stdout: "",
+      stderr,
+      timed_out: false,
+    });
+    expect(getData(await run({ argv: "ls -l" }))).toMatchObject({
+      exit_code: 127,
+      note: expect.stringContaining("each of its arguments as an item of its own"),
+    });
+  });
+
+  test("refuses a folder outside of the work folder", async () => {
+    expect(await run({ argv: ["ls"], cwd: "../.." })).toMatchObject({
+      error: { code: "path_refused", error: 'cwd ("../..") leads out of its folder' },
+    });
   });
 
   test("passes standard input, allowed variables and a folder", async () => {
@@ -377,6 +396,33 @@ describe.skipIf(missing !== undefined)("the same sandbox", () => {
     expect(await readFile(join(cwd, "granted/lines"), "utf8")).toBe("x\n");
     expect(await call(join(outside, "lines"))).toMatchObject({ status: "failed" });
     expect(await readFile(join(outside, "lines"), "utf8")).toBe("");
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("is checked by the doctor for every folder that it may change", async () => {
+    const config = "providers: { exec: { enabled: true, folder: work, sandbox: { write: [mine, reports] } } }\n";
+    const cwd = await createSandboxFolder({ "quartermaster.yaml": config });
+    for (const name of ["work", "mine", "reports"]) await mkdir(join(cwd, name));
+    for (const name of ["work", "mine"]) await chown(join(cwd, name), 65_534, 65_534);
+    await chown(join(cwd, "reports"), 0, 0);
+
+    const { out } = await qm(cwd, ["doctor"], { env: { PATH: process.env.PATH } });
+
+    expect(out).toMatch(
+      /fail {2}sandbox {3}providers\.exec: programs cannot change \S+reports: .*`chown 65534 \S+reports`/,
+    );
+  });
+
+  test("starts an MCP server by a path relative to the folder of the configuration", async () => {
+    const cwd = await createSandboxFolder({ "tools/server.mjs": `await import(${JSON.stringify(COUNTING)});\n` });
+    await chmod(join(cwd, "tools"), 0o755);
+    const read = ["tools", process.execPath, join(import.meta.dirname, "fixtures")];
+    const server = { command: process.execPath, args: ["tools/server.mjs", "/tmp/lines"], sandbox: { read } };
+    await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify({ servers: { counting: server } }));
+    const workspace = await openTemporary(cwd);
+
+    await workspace.servers.hub.connect("counting");
+
+    expect(workspace.servers.hub.status("counting").state).toBe("ready");
   });
 
   test("keeps an MCP server from starting if it cannot be isolated", async () => {

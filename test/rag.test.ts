@@ -303,6 +303,8 @@ describe("visibility", () => {
     expect(JSON.stringify(await (await both.surface()).call("describe_action", birdsCorpus))).toContain(
       "1 document, 1",
     );
+    const described = await (await both.surface()).call("describe_action", birdsCorpus);
+    expect(described.data).toMatchObject({ examples: [{ args: { query: expect.any(String) } }] });
     const answered = await answer(both);
     expect(answered).toEqual(await answer(alone));
     expect(answered).toMatchObject({ unmatched: ["mice", "qqqq"] });

@@ -38,19 +38,14 @@ export interface Provider {
 interface CommonDeclaration
   extends Pick<Action, "entry" | "description">,
     Partial<
-      Pick<Action, "tags" | "aliases" | "loading" | "world" | "source" | "type" | "readiness" | "readinessReason">
+      Pick<
+        Action,
+        "tags" | "aliases" | "loading" | "world" | "source" | "type" | "readiness" | "readinessReason" | "examples"
+      >
     > {}
 
 type LimitField = "idempotent" | "timeoutMs" | "concurrency" | "resultChars" | "storesResult" | "requiresApproval";
-type OptionalField =
-  | LimitField
-  | "examples"
-  | "handleArguments"
-  | "normalize"
-  | "serves"
-  | "preview"
-  | "files"
-  | "runsAction";
+type OptionalField = LimitField | "handleArguments" | "normalize" | "serves" | "preview" | "files" | "runsAction";
 
 interface ActionDeclaration<Schema extends InputSchema>
   extends CommonDeclaration,

@@ -1,5 +1,6 @@
 import { escapeUnsafe, quoteShellWord, toOneLine, toVisibleJson } from "../core/display-text.ts";
 import type { ErrorCode, Problem } from "../core/errors.ts";
+import { FIT_HINT } from "../core/hint.ts";
 import { getOwn, isRecord } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Io } from "./context.ts";
@@ -94,6 +95,9 @@ function formatNames(label: string, names: unknown): readonly string[] {
 export const formatPendingServers = (names: readonly string[]): string =>
   `Not known yet: the tools of ${names.join(", ")}. Run \`qm servers start ${names.join(" ")}\` to ask for them.`;
 
+/** Whether the hint is not the general one, which names parts of the answer that a terminal does not show. */
+const hasOwnAdvice = ({ hint }: Problem): boolean => hint !== undefined && hint !== FIT_HINT;
+
 function formatExample({ action, example }: Problem): readonly string[] {
   if (!isRecord(example)) return [];
   const command = typeof action === "string" ? `qm invoke ${quoteShellWord(action)} ` : "";
@@ -101,16 +105,22 @@ function formatExample({ action, example }: Problem): readonly string[] {
 }
 
 /** The hints of some codes tell a model which tool to call. At a terminal the next step is a command. */
-function suggestNextStep({ code, hint, action, call_id, renamed }: Problem): readonly string[] {
+function suggestNextStep(problem: Problem): readonly string[] {
+  const { code, hint, action, call_id, renamed, listed_by } = problem;
   const name = typeof action === "string" ? quoteShellWord(action) : "<action>";
   const isNamed = typeof action === "string";
   // The ledger also has rules about arguments, which `qm explain` cannot judge.
   const audit =
     typeof call_id === "string" ? `events --call ${quoteShellWord(call_id)}` : isNamed ? `explain ${name}` : undefined;
   const steps: { readonly [Code in ErrorCode]?: string | undefined } = {
-    unknown_action: "`qm list` shows the names; `qm explain <action>` shows why one is hidden.",
+    unknown_action:
+      typeof listed_by === "string"
+        ? `\`${listed_by}\` shows the names.`
+        : "`qm list` shows the names; `qm explain <action>` shows why one is hidden.",
     unknown_category: isRecord(renamed) ? hint : "`qm list` without a category shows everything.",
-    invalid_arguments: isNamed ? `\`qm describe ${name}\` shows every argument.` : undefined,
+    invalid_arguments: isNamed
+      ? `${hasOwnAdvice(problem) ? `${hint} ` : ""}\`qm describe ${name}\` shows every argument.`
+      : undefined,
     denied: audit === undefined ? undefined : `It was not run. \`qm ${audit}\` shows which rule denied it.`,
     budget_exceeded:
       "It was not run. Raise the budget under policy.budgets or actors.<name>.budgets, or use another --session.",

@@ -15,6 +15,13 @@ test("has every section, enabled or as a comment", () => {
   for (const { path } of sections) expect(getInitialConfig()).toMatch(new RegExp(`^#?${path}:`, "m"));
 });
 
+test("has every provider, enabled or as a comment", () => {
+  const keys = listConfigKeys().flatMap(({ path }) => /^providers\.(\w+)\.enabled$/.exec(path)?.[1] ?? []);
+
+  expect(keys.length).toBeGreaterThan(4);
+  for (const key of keys) expect(getInitialConfig()).toMatch(new RegExp(`^ {2}#?${key}:`, "m"));
+});
+
 test("means the same as an empty file", () => {
   const { config } = parseConfig(Buffer.from(getInitialConfig()), "/quartermaster.yaml");
 
@@ -51,6 +58,7 @@ test("loads with all examples enabled", () => {
     "OPENAI_API_KEY",
     "GITHUB_TOKEN",
   ]);
+  expect(Object.values(config.providers).map(({ enabled }) => enabled)).not.toContain(false);
   expect(Object.keys(config.servers)).toEqual(["memory", "tracker"]);
   expect(Object.keys(config.approvals.categories)).toEqual(["mcp"]);
   expect(config.routing.rules.map(({ name }) => name)).toEqual(["patient-reads"]);

@@ -25,6 +25,16 @@ providers:
     root: .
     # false: files can also be written, edited and deleted.
     read_only: true
+  # Web pages: web__fetch. docs/guides/use-the-web.md adds a search engine.
+  #web: { enabled: true }
+  # Programs in a sandbox: exec__run. Needs Linux with bubblewrap; \`qm doctor\` checks it.
+  #exec: { enabled: true, folder: work }
+  # What actors remember across sessions: memory_operation__*.
+  #memory: { enabled: true }
+  # Passages of your documents, to cite: rag_operation__*.
+  #rag: { enabled: true }
+  # Quartermaster's own documentation and source: qm_source__*.
+  #source: { enabled: true }
 
 # Folders with skills, which are actions: skill__<name>. .agents/skills and .claude/skills are searched without an entry,
 # and a person must approve the first use of each skill there. Skills of your own folders need no approval.

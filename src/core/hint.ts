@@ -1,3 +1,6 @@
+/** For arguments that their schema refuses. */
+export const FIT_HINT = "Call it again with arguments that fit input_schema; example shows the shortest ones that do.";
+
 /** How a surface names a step that a hint suggests. Undefined: the step is not possible there. */
 export type HintWords = (step: string) => string | undefined;
 

@@ -51,7 +51,7 @@ function normalizePath(text: string, argument: string): string {
   for (const part of text.split("/")) {
     if (part === "" || part === ".") continue;
     if (part !== "..") parts.push(part);
-    else if (parts.pop() === undefined) throw refuse("leads above where it starts");
+    else if (parts.pop() === undefined) throw refuse("leads out of its folder");
   }
   const path = parts.join("/");
   if (text.startsWith("/")) return `/${path}`;

@@ -1,6 +1,7 @@
 import { transformArgs } from "../catalog/snapshot.ts";
 import type { Action } from "../core/action.ts";
 import { QmError, toErrorDetails } from "../core/errors.ts";
+import { FIT_HINT } from "../core/hint.ts";
 import { isLargerThan, isRecord, type JsonObject } from "../core/json.ts";
 import { type NormalizedArgs, normalizeArgs } from "../core/normalize-arguments.ts";
 import { getValidator, type SchemaMismatch } from "../core/schema-validator.ts";
@@ -79,7 +80,12 @@ export function addSchemaDetails(action: Action, thrown: unknown): unknown {
   return new QmError("invalid_arguments", thrown.message, {
     cause: thrown,
     hint: thrown.hint ?? FIT_HINT,
-    details: { ...thrown.details, ...toSchemaDetails(action) },
+    details: {
+      ...thrown.details,
+      ...toSchemaDetails(action),
+      // The shortest arguments that fit the schema can be the ones that the action has just refused.
+      ...toErrorDetails({ example: thrown.details.example }),
+    },
   });
 }
 
@@ -142,8 +148,6 @@ function invalidArgumentsError(action: ArgumentSpec, mismatches: readonly Schema
     hint: FIT_HINT,
   });
 }
-
-const FIT_HINT = "Call it again with arguments that fit input_schema; example shows the shortest ones that do.";
 
 /** The schema comes last, because it may be too long to show. */
 const toSchemaDetails = (action: ArgumentSpec): JsonObject =>

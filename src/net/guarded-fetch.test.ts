@@ -69,7 +69,10 @@ test("allows one port of a host only", async () => {
 
   await get(`http://${allowed}/`);
 
-  await expect(get(`http://${other}/`)).rejects.toMatchObject({ code: "address_refused" });
+  await expect(get(`http://${other}/`)).rejects.toMatchObject({
+    code: "address_refused",
+    message: `"${other}" is not a public address`,
+  });
 });
 
 test.each([

@@ -25,13 +25,13 @@ export function createHostGuard(
   const allowed = new Set(allowHosts.map(normalizeAllowedHost));
   const isAllowed = (host: string, port: string) => allowed.has(host) || allowed.has(`${host}:${port}`);
 
-  async function resolve(host: string, isHostAllowed: boolean): Promise<readonly HostAddress[]> {
+  async function resolve(host: string, isHostAllowed: boolean, shown = host): Promise<readonly HostAddress[]> {
     const literal = host.replace(/^\[|\]$/g, "");
     const family = isIP(literal);
     const addresses = family === 0 ? await lookup(host) : [{ address: literal, family: family as 4 | 6 }];
     if (addresses.length === 0) throw new QmError("action_failed", `${quoteName(host)} has no address`);
     const isSafe = isHostAllowed || addresses.every(({ address }) => isPublicAddress(address));
-    if (!isSafe) throw createAddressError(host);
+    if (!isSafe) throw createAddressError(shown);
     return addresses;
   }
 
@@ -48,7 +48,7 @@ export function createHostGuard(
       return url;
     },
     async check(url) {
-      await resolve(url.hostname, isAllowed(url.hostname, getPort(url)));
+      await resolve(url.hostname, isAllowed(url.hostname, getPort(url)), url.host);
     },
     guard(createConnector) {
       return (options, callback) => {

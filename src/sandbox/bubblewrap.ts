@@ -97,6 +97,8 @@ export async function buildBubblewrapCommand(
   const findSource = (path: string, at: number) => (user === undefined ? path : `${STAGE}/${at}`);
   const folder = await realpath(cwd).catch(() => resolve(cwd));
   const isGranted = [...grants.map(({ path }) => path), ...SYSTEM].some((grant) => isInside(folder, grant));
+  // The folders around a grant exist in the sandbox, with nothing else in them.
+  const isAround = folder !== "/" && grants.some(({ path }) => isInside(path, folder));
   const fileBytes = settings.fileMb * 1024 * 1024;
   const mounts = [
     ...SYSTEM.flatMap((path) => ["--ro-bind-try", path, path]),
@@ -111,7 +113,7 @@ export async function buildBubblewrapCommand(
     ...(existsSync("/proc/keys") ? ["--ro-bind", "/dev/null", "/proc/keys"] : []),
     ...shown.flatMap(({ path, canWrite }, at) => [canWrite ? "--bind" : "--ro-bind", findSource(path, at), path]),
     ...listHidingMounts(hidden),
-    ...["--remount-ro", "/", "--chdir", isGranted ? folder : "/tmp"],
+    ...["--remount-ro", "/", "--chdir", isGranted || isAround ? folder : "/tmp"],
   ];
   const variables = { PATH: SEARCH_PATH, HOME: "/tmp", TMPDIR: "/tmp", LANG: "C.UTF-8", ...env };
   const setting = Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);

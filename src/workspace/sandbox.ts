@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, rm } from "node:fs/promises";
+import { readFile, realpath, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
 import type { Provider } from "../catalog/define-action.ts";
@@ -138,19 +138,24 @@ export async function findSandboxProblems(
   return found.flatMap((each) => (each.problem === undefined ? [] : [`${each.key}: ${each.problem}`]));
 }
 
+/** Prints the first folder that a program cannot change. */
+const FIND_UNWRITABLE = 'for each; do [ -w "$each" ] || { printf %s "$each"; exit 1; }; done';
+
 /** Finds what would keep programs with this reach from starting. A missing writable folder may be created later. */
 async function findReachProblem(sandbox: Sandbox, readSettings: () => SandboxSettings): Promise<string | undefined> {
   try {
     const settings = readSettings();
     const existing = settings.write.filter((path) => existsSync(path));
-    const [folder = "/"] = existing;
-    const request = { settings: { ...settings, write: existing }, command: ["test", "-w", "."], cwd: folder, env: {} };
+    const folders = await Promise.all(existing.map((path) => realpath(path)));
+    const command = ["sh", "-c", FIND_UNWRITABLE, "sh", ...folders];
+    const request = { settings: { ...settings, write: existing }, command, cwd: folders[0] ?? "/", env: {} };
     const { runUntilEnd } = await import("../providers/exec/run-program.ts");
-    const limits = { stdin: "", timeoutMs: 10_000, outputBytes: 1_024 };
+    const limits = { stdin: "", timeoutMs: 10_000, outputBytes: 8_192 };
     const ports = { sandbox, kill: systemProcess.kill };
-    const { code } = await runUntilEnd({ ...request, ...limits }, ports, new AbortController().signal);
-    if (existing.length === 0 || code === 0) return undefined;
-    const user = await sandbox.chooseUser(folder);
+    const { code, stdout } = await runUntilEnd({ ...request, ...limits }, ports, new AbortController().signal);
+    if (code === 0) return undefined;
+    const folder = stdout.text || folders.join(", ");
+    const user = await sandbox.chooseUser(existing[0]);
     const step =
       user === undefined ? "" : `: they run as user ${user.uid}; \`chown ${user.uid} ${folder}\` gives it to them`;
     return `programs cannot change ${folder}${step}`;

@@ -42,6 +42,9 @@ test("shows what would be imported, asks, imports, and names the secret to store
 
   const dry = await qm(cwd, ["import", "openapi", "pets.json", "--dry-run"]);
   expect(dry.out).toContain("2 actions api__pet-shop__*: 1 GET, 1 POST");
+  expect(dry.out).toMatch(
+    /^ {4}GET {3}\/pets {2}api__pet-shop__listPets\n {4}POST {2}\/pets {2}api__pet-shop__addPet$/m,
+  );
   expect(dry.out).toContain("Requests and credentials go only to https://pets.example.com/v1.");
   expect(dry.out).toContain("Nothing was changed.");
   const alone = await qm(cwd, ["import", "openapi", "pets.json", "--yes"]);
@@ -55,8 +58,14 @@ test("shows what would be imported, asks, imports, and names the secret to store
 
   expect((await qm(cwd, ["apis", "list"])).out).toContain("pet-shop");
   expect((await qm(cwd, ["apis", "show", "pet-shop"])).out).toMatch(/listPets\s+GET\s+\/pets\s+read\s+needs login/);
+  expect((await qm(cwd, ["apis", "show", "pet-shop"])).err).toBe("Next: qm secrets set API_PET_SHOP_KEY\n");
+  expect((await qm(cwd, ["preflight", "api__pet-shop__listPets"])).out).toMatch(
+    /needs_login {2}qm apis show pet-shop\n$/,
+  );
+  expect((await qm(cwd, ["list", "api"])).out).toMatch(/Do listPets\.? \(needs login\)\n/);
   const call = await qm(cwd, ["invoke", "api__pet-shop__listPets", "--json"]);
   expect(call.out).toContain("needs_login");
+  expect(call.out).toContain("or store its secret. `qm apis show pet-shop` shows which is missing.");
   async function* typed(): AsyncGenerator<string> {
     yield "a-stored-secret\n";
   }
@@ -95,6 +104,8 @@ test("shows what an import changes, and keeps the address, the credentials and t
   // The former file is for programs that still run with the former configuration.
   expect(await readdir(join(cwd, ".quartermaster/apis"))).toHaveLength(2);
   expect((await importPets(cwd)).out).toContain("No operation changes.");
+  const moved = await importPets(cwd, "--server", "https://evil.example.com", "--dry-run");
+  expect(moved.out).toContain("Until now it is called at http://127.0.0.1:9/v1.");
 
   expect((await qm(cwd, ["apis", "remove", "pet-shop"])).code).toBe(0);
   expect(await readConfig(cwd)).toBe(CONFIG);
@@ -130,11 +141,13 @@ test("reads a document and relative servers from an address, and follows no redi
 });
 
 test.each([
-  [["missing.json"], 1, "cannot be read"],
+  [["missing.json"], 1, "missing.json does not exist"],
+  [["http://127.0.0.1:1/openapi.json?token=x"], 1, '"http://127.0.0.1:1/openapi.json" cannot be reached'],
   [["quartermaster.yaml"], 2, "has no `openapi: 3.0` or `3.1`"],
   [["pets.json", "--name", "Not A Name"], 2, "is no name for an API"],
   [["pets.json", "--server", "ftp://x"], 2, "not an http or https address"],
-  [["pets.json", "--secret", "nope=KEY"], 2, "these schemes: key"],
+  [["pets.json", "--secret", "nope=KEY"], 2, "names a scheme that the document does not have"],
+  [["pets.json", "--secret", "nope"], 2, "is not <scheme>=<NAME>"],
   [["pets.json", "--operations", "nothing*"], 1, "no operation was imported"],
 ])("refuses %j", async (argv, code, message) => {
   const cwd = await createFolder();

@@ -21,6 +21,7 @@ import { identifyApprover, requireApproval } from "../approver.ts";
 import type { ImportOpenApiOptions } from "../commands/apis.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { createUsageError } from "../exit-codes.ts";
+import { formatTable } from "../output.ts";
 import { showCount } from "../terminal.ts";
 import { readApiDocument } from "./read-api-document.ts";
 
@@ -91,6 +92,8 @@ interface ApiImportPlan {
   readonly servers: readonly string[];
   /** The server of the document, if the configured one is kept instead. */
   readonly otherServer?: string;
+  /** The configured server, if this import replaces it. */
+  readonly formerServer?: string;
   readonly before: boolean;
   readonly changes: OperationChanges;
   readonly missingSecrets: readonly string[];
@@ -139,6 +142,7 @@ async function planImport(
     entry: { server, other_servers: others, digest, source, auth },
     servers: [...new Set([server, ...others])],
     ...(api.server !== undefined && api.server !== server ? { otherServer: api.server } : {}),
+    ...(before !== undefined && before.server !== server ? { formerServer: before.server } : {}),
     before: before !== undefined,
     changes: compareOperations(await readFormer(storePath, name, before), api.operations),
     missingSecrets: [...new Set(missingSecrets)],
@@ -182,7 +186,8 @@ function readSecretOptions(schemes: Schemes, texts: readonly string[]): Record<s
       if (!Object.hasOwn(schemes, scheme)) {
         const known = Object.keys(schemes).join(", ") || "none";
         const hint = `The document has these schemes: ${toOneLine(known)}.`;
-        throw createUsageError(`--secret ${quoteName(text)} is not <scheme>=<NAME>`, hint);
+        const why = scheme === "" ? "is not <scheme>=<NAME>" : "names a scheme that the document does not have";
+        throw createUsageError(`--secret ${quoteName(text)} ${why}`, hint);
       }
       const references = names.split(":").map((name) => `\${secret:${name}}`);
       return [scheme, references.join(":")] as const;
@@ -258,7 +263,21 @@ function showPlan(
     (method) => `${api.operations.filter((each) => each.method === method).length} ${method}`,
   );
   line(`  ${formatCount(api.operations.length, "action")} api__${name}__*: ${methods.join(", ")}`);
+  if (!plan.before) {
+    const rows = api.operations
+      .slice(0, SHOWN)
+      .map(({ entry: operation, method, path }) => [method, path, `api__${name}__${operation}`]);
+    for (const text of formatTable(["", "", ""], rows, {
+      indent: 4,
+      ...omitUndefined({ width: out.width }),
+      whole: [0, 2],
+    }))
+      line(text);
+    if (api.operations.length > SHOWN)
+      line(`    and ${api.operations.length - SHOWN} more; --dry-run --json lists all`);
+  }
   line(`  Requests and credentials go only to ${plan.servers.join(", ")}.`);
+  if (plan.formerServer !== undefined) line(`  Until now it is called at ${plan.formerServer}.`);
   if (plan.otherServer !== undefined)
     line(`  The document names ${plan.otherServer}. Give --server ${plan.otherServer} to use it.`);
   for (const [scheme, reference] of Object.entries(entry.auth as Record<string, string>))

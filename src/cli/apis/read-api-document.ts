@@ -28,13 +28,22 @@ export async function readApiDocument(source: string, cwd: string, signal: Abort
     const text = await unpack(await readFile(path));
     return { text, readPart: (part) => readFileBeside(folder, part), source: toOneLine(source) };
   } catch (thrown) {
-    throw new QmError("not_found", `${path} cannot be read: ${getErrorMessage(thrown)}`, { hint: "Check the path." });
+    const isMissing = (thrown as NodeJS.ErrnoException).code === "ENOENT";
+    const why = isMissing ? "does not exist" : `cannot be read: ${getErrorMessage(thrown)}`;
+    throw new QmError("not_found", `${path} ${why}`, { hint: "Check the path." });
   }
 }
 
 async function download(address: string, signal: AbortSignal): Promise<ApiDocumentText> {
   const limits = { maxBytes: DOCUMENT_BYTES, maxRedirects: 0, timeoutMs: 60_000, signal };
-  const response = await sendWithFetch({ url: address, method: "GET", headers: { accept: "*/*" }, ...limits });
+  const { origin, pathname } = new URL(address);
+  const request = { url: address, method: "GET", headers: { accept: "*/*" }, ...limits };
+  const response = await sendWithFetch(request).catch((thrown: unknown) => {
+    if (signal.aborted || !(thrown instanceof QmError)) throw thrown;
+    // No API is known yet, only the address that the person gave.
+    const message = thrown.message.replace(/^the API\b/, quoteName(`${origin}${pathname}`));
+    throw new QmError(thrown.code, message, { hint: "Check the address, or try again later." });
+  });
   const { location } = response.headers;
   if (response.status >= 300 && response.status < 400 && location !== undefined)
     throw new QmError("action_failed", `the address redirects to ${quoteName(location)}`, {
@@ -48,7 +57,6 @@ async function download(address: string, signal: AbortSignal): Promise<ApiDocume
         : `the document cannot be read: the server answered ${response.status}`,
       { hint: "Give the address of the document itself." },
     );
-  const { origin, pathname } = new URL(address);
   return { text: await unpack(response.body), base: address, source: toOneLine(`${origin}${pathname}`) };
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { systemRuntime } from "../../app/system-runtime.ts";
-import { toOneLine } from "../../core/display-text.ts";
+import { quoteShellWord, toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { getOwn, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
@@ -96,6 +96,7 @@ async function showApi(context: Context, workspace: Workspace, name: string): Pr
   const { out } = context;
   const { parseCompiledApi } = await import("../../providers/api/compiled-api.ts");
   const { readCompiled } = await import("../../workspace/apis.ts");
+  const { listVariables, SECRET_PREFIX } = await import("../../config/references.ts");
   await reportNotFound(context, async () => {
     const configured = getOwn(config.apis, name);
     if (configured === undefined) throw createUnknownApiError(name, Object.keys(config.apis));
@@ -124,6 +125,10 @@ async function showApi(context: Context, workspace: Workspace, name: string): Pr
       out.line(
         `${toOneLine(scheme)} (${kind}): ${credential ?? "no credential"}${credential && !stored ? ", not stored yet" : ""}`,
       );
+    const references = schemes.flatMap(({ credential, stored }) => (stored ? [] : listVariables(credential ?? "")));
+    const secrets = references.filter((each) => each.startsWith(SECRET_PREFIX));
+    for (const secret of secrets)
+      out.note(`Next: qm secrets set ${quoteShellWord(secret.slice(SECRET_PREFIX.length))}`);
     out.table(
       ["action", "method", "path", "effect", "state"],
       operations.map(({ action, method, path, effect = "", state }) => [action, method, path, effect, state]),

@@ -5,6 +5,7 @@ import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { SEPARATOR } from "../../core/names.ts";
 import type { Explanation } from "../../index.ts";
 import type { ActionDescription } from "../../surface/universal/browse-actions.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, toCallerOptions, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
@@ -37,7 +38,7 @@ export function addExplainCommand(program: Command, context: Context): void {
     .addHelpText(...examples("qm explain file__write", "qm explain file__write --actor reviewer"))
     .action(async (action: string) => {
       requireCatalogName(action);
-      await withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
+      await withWorkspace(context, "looking", ({ quartermaster, configPath, config }) => {
         const caller = toCallerOptions(context.globals);
         const explanation = quartermaster.explain(action, caller);
         const { state, state_reason } = explanation.visible ? quartermaster.describe(action, caller).metadata : {};
@@ -45,10 +46,28 @@ export function addExplainCommand(program: Command, context: Context): void {
         if (context.out.isJson) context.out.json({ ...explanation, ...omitUndefined({ state, state_reason }) });
         else {
           showExplanation(context.out, explanation, configPath);
+          const setting = explanation.exists
+            ? undefined
+            : findSwitchedOff(config, action.slice(0, Math.max(0, action.indexOf(SEPARATOR))));
+          if (setting !== undefined) context.out.line(`Its category is switched off: set ${setting}: true.`);
           if (state !== undefined && state !== "not_started") showObstacle(context.out, action, state, state_reason);
         }
       });
     });
+}
+
+/** The key that switches a category on. Undefined: it is on, or no key does that. */
+export function findSwitchedOff({ providers }: Workspace["config"], category: string): string | undefined {
+  const settings = new Map<string, keyof Workspace["config"]["providers"]>([
+    ["exec", "exec"],
+    ["file", "file"],
+    ["memory_operation", "memory"],
+    ["qm_source", "source"],
+    ["rag_operation", "rag"],
+    ["web", "web"],
+  ]);
+  const key = settings.get(category);
+  return key === undefined || providers[key].enabled ? undefined : `providers.${key}.enabled`;
 }
 
 /** What depends on the caller is no part of the catalog. */
@@ -137,7 +156,10 @@ function formatType(schema: unknown): string {
 function showObstacle(out: CommandOutput, action: string, state: string, reason: string | undefined): void {
   const isWithheldSkill = state === "quarantined" && action.startsWith(SKILL_PREFIX);
   const step = isWithheldSkill ? ` Run \`${formatTrustCommand(action)}\`.` : "";
-  out.line("", `${out.warn(`It cannot be used now. ${toOneLine(formatState(state, reason))}.`)}${step}`);
+  out.line(
+    "",
+    `${out.warn(`It cannot be used now. ${toOneLine(formatState(state, reason)).replace(/\.$/, "")}.`)}${step}`,
+  );
 }
 
 const SKILL_PREFIX = "skill__";

@@ -73,6 +73,51 @@ test("stops waiting for stdin on an interrupt", async () => {
   await expect(reading).rejects.toMatchObject({ code: "cancelled" });
 });
 
+const RAG = "providers: { rag: { enabled: true }, web: { enabled: true }, memory: { enabled: true } }\n";
+
+test("shows the advice of an action instead of arguments that it has just refused", async () => {
+  const folder = await createTestFolder({ "quartermaster.yaml": RAG });
+
+  const { err } = await qm(folder, ["invoke", "rag_operation__index", '{"source":"my-docs"}']);
+
+  expect(err).toContain("Give files, folder, urls or collection.");
+  expect(err).toContain("`qm describe rag_operation__index` shows every argument.");
+  expect(err).toContain(`'{"source":"my-docs","files":["docs/**/*.md"]}'`);
+});
+
+test("does not show advice about parts of the answer that a terminal does not show", async () => {
+  const folder = await createTestFolder({ "quartermaster.yaml": RAG });
+
+  const entry = { slug: "tea", name: "Tea", description: "Which tea.", type: "user", body: "Green." };
+  await qm(folder, ["invoke", "memory_operation__remember_shared", JSON.stringify(entry)]);
+
+  const past = { slug: "tea", layer: "shared", offset: 5 };
+  const { err } = await qm(folder, ["invoke", "memory_operation__history", JSON.stringify(past)]);
+
+  expect(err).toContain("has only 1 version");
+  expect(err).not.toContain("input_schema");
+});
+
+test("explains an unavailable action and one of a category that is switched off", async () => {
+  const folder = await createTestFolder({ "quartermaster.yaml": RAG });
+
+  expect((await qm(folder, ["explain", "web__search"])).out).toMatch(/must set providers\.web\.search\.\n$/);
+  const off = await qm(folder, ["explain", "qm_source__read"]);
+  const listed = await qm(folder, ["list", "exec"]);
+  expect(listed.out).toContain("exec is switched off: set providers.exec.enabled: true.\n");
+  expect(off).toMatchObject({ code: 4, out: expect.stringContaining("set providers.source.enabled: true.") });
+});
+
+test("lets the progress of an action replace the line about its time", async () => {
+  const config = "providers: { file: { enabled: true } }\n";
+  const folder = await createTestFolder({ "quartermaster.yaml": config, "a.md": "" });
+
+  const { err } = await qm(folder, ["invoke", "file__watch", '{"wait_ms":2500}'], { columns: 100 });
+
+  expect(err).toContain("waiting for a change. Ctrl-C cancels it.");
+  expect(err).not.toContain("has been running");
+});
+
 test("shows the progress of a call on a terminal, and clears it", async () => {
   const config = "providers: { rag: { enabled: true } }\n";
   const folder = await createTestFolder({ "quartermaster.yaml": config, "a.md": "Herons.\n", "b.md": "Owls.\n" });

@@ -6,7 +6,7 @@ import { type Dialogue, SAY_LOGGER } from "../../core/caller.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
-import { quoteName } from "../../core/names.ts";
+import { quoteName, SEPARATOR } from "../../core/names.ts";
 import { getModelData } from "../../core/outcome.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, type Io, inWorkspace, toCallerOptions } from "../context.ts";
@@ -14,6 +14,7 @@ import { createUsageError, getOutcomeExitCode } from "../exit-codes.ts";
 import { collectOption, examples, parseTimeoutOption } from "../option-parsers.ts";
 import { printOutcomeProblem } from "../output.ts";
 import { readChunks, showProgress } from "../terminal.ts";
+import { findListCommand } from "./describe.ts";
 
 type InvokeOptions = { readonly arg?: readonly string[]; readonly timeout?: number; readonly keep?: boolean };
 
@@ -48,7 +49,7 @@ async function runInvoke(
   const caller = toCallerOptions(globals);
   const args = await readCallArguments(argText, arg, io, () => getInputSchema(quartermaster, name, caller));
   const stopProgress = showProgress(io.stderr, toOneLine(name));
-  const dialogue = createSayDialogue(io.stderr);
+  const dialogue = createSayDialogue(io.stderr, stopProgress);
   const options = { caller, signal: io.signal, via: "cli", keep, dialogue, ...omitUndefined({ timeoutMs }) };
   const outcome = await quartermaster.invoke(name, args, options);
   stopProgress();
@@ -68,20 +69,23 @@ async function runInvoke(
   const { error } = outcome;
   const cancelled = `Effects up to then remain. \`qm events --call ${callId}\` shows the call.`;
   const hint = error.code === "cancelled" ? cancelled : error.hint;
-  out.problem({ ...error, ...omitUndefined({ action, hint }), call_id: callId });
+  const listedBy = findListCommand(name.slice(0, name.indexOf(SEPARATOR)));
+  out.problem({ ...error, ...omitUndefined({ action, hint, listed_by: listedBy }), call_id: callId });
 }
 
 /** Prints messages to the user as they come, and on a terminal the progress. Asks nothing. */
-function createSayDialogue(stderr: Io["stderr"]): Dialogue & { end(): void } {
+function createSayDialogue(stderr: Io["stderr"], onProgress: () => void): Dialogue & { end(): void } {
   let isShown = false;
   return {
     owner: "cli",
     capabilities: {},
     progress({ progress, total, message = "" }) {
       if (!stderr.isTTY) return;
+      // One line: what the action says about its progress, instead of how long it has been running.
+      if (!isShown) onProgress();
       isShown = true;
       const count = total === undefined ? `${progress}` : `${progress} of ${total}`;
-      stderr.write(`\r\u001B[K${toOneLine(`${count} ${message}`)}`);
+      stderr.write(`\r\u001B[K${toOneLine(`${count} ${message}. Ctrl-C cancels it.`)}`);
     },
     end() {
       if (isShown) stderr.write("\r\u001B[K");

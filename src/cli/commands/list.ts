@@ -7,7 +7,7 @@ import { type Context, inWorkspace, toCallerOptions, withWorkspace } from "../co
 import { createUsageError } from "../exit-codes.ts";
 import { createWholeNumberParser, examples } from "../option-parsers.ts";
 import { formatPendingServers } from "../output.ts";
-import { findListCommand } from "./describe.ts";
+import { findListCommand, findSwitchedOff } from "./describe.ts";
 
 type ListOptions = Readonly<{ filter?: string; offset: number; limit: number; all?: boolean; inventory?: boolean }>;
 
@@ -50,7 +50,7 @@ async function runList(
   options: ListOptions,
 ): Promise<void> {
   const { out, globals } = context;
-  const { quartermaster } = workspace;
+  const { quartermaster, config } = workspace;
   const { filter, offset, limit, all = false, inventory = false } = options;
   const caller = toCallerOptions(globals);
   if (inventory && Object.keys(caller).length > 0)
@@ -70,6 +70,10 @@ async function runList(
     if (elsewhere.length > 0) return out.line(`These depend on the caller: see \`${elsewhere.join("`, `")}\`.`);
     if (total > 0 || quartermaster.names(caller).length > 0) {
       out.line(hint ?? "");
+      for (const each of category) {
+        const setting = findSwitchedOff(config, each);
+        if (setting !== undefined) out.line(`${each} is switched off: set ${setting}: true.`);
+      }
       return void showPending();
     }
     return out.line(
@@ -79,12 +83,12 @@ async function runList(
   const hasWorld = items.some(({ world }) => world !== undefined);
   out.table(
     ["action", "effect", ...(hasWorld ? ["world"] : []), "what it does"],
-    items.map(({ qualified_name: name, world = "", short_description, description = "", state }) => [
-      name,
-      quartermaster.describe(name, caller).metadata.purity,
-      ...(hasWorld ? [world] : []),
-      (short_description ?? description) + (state === undefined ? "" : ` (${state})`),
-    ]),
+    items.map(({ qualified_name: name, world = "", short_description, description = "" }) => {
+      const { purity, state } = quartermaster.describe(name, caller).metadata;
+      // A server that is not started yet is started by the call.
+      const obstacle = state === undefined || state === "not_started" ? "" : ` (${state.replaceAll("_", " ")})`;
+      return [name, purity, ...(hasWorld ? [world] : []), (short_description ?? description) + obstacle];
+    }),
   );
   if (items.length < total) {
     const more = next_offset === undefined ? "" : ` More: --offset ${next_offset}, or --all.`;

@@ -69,6 +69,37 @@ describe("qm memory", () => {
     expect(versions).toMatchObject([{ ended: { how: "forgotten" } }, { ended: { how: "replaced", by: "ann" } }]);
   });
 
+  test("names a next step that works at the command line", async () => {
+    const folder = await createMemoryFolder();
+    await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
+    const show = async (...args: string[]) => (await qm(folder, ["memory", ...args, "--actor", "ann"])).err;
+
+    expect(await show("show", "milk")).toContain("The command is `qm memory list`.");
+    expect(await show("show", "own")).toContain("`qm memory show own --layer agent` shows it.");
+    expect(await show("show", "agent.own")).toMatch(/\n {4}`qm memory list` shows the slugs and layers\.\n$/);
+    const invoked = await qm(folder, ["invoke", "memory_entry__milk"]);
+    expect(invoked.err).toContain("    `qm memory list` shows the names.");
+    expect((await qm(folder, ["preflight", "memory_entry__tea"])).out).toContain("check with `qm memory list`");
+  });
+
+  test("says why a list is empty", async () => {
+    const folder = await createMemoryFolder();
+    expect((await qm(folder, ["memory", "list"])).out).toBe("No memories.\n");
+    await qm(folder, ["memory", "import", "in"]);
+
+    expect((await qm(folder, ["memory", "list", "--query", "zebra"])).out).toBe("No memory matches.\n");
+    expect((await qm(folder, ["memory", "list", "--offset", "5"])).out).toBe(
+      "There are only 2; start again at --offset 0.\n",
+    );
+  });
+
+  test("explains what it cannot import from", async () => {
+    const folder = await createMemoryFolder();
+
+    expect((await qm(folder, ["memory", "import", "gone"])).err).toContain("qm: gone does not exist\n");
+    expect((await qm(folder, ["memory", "import", "in/tea.md"])).err).toContain("qm: in/tea.md is not a folder\n");
+  });
+
   test("says how to enable memory", async () => {
     const folder = await createTestFolder({ "quartermaster.yaml": "providers: { memory: { enabled: false } }\n" });
 

@@ -2,13 +2,13 @@ import type { Command } from "commander";
 import type { CallerOptions } from "../../app/options.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { isGlob, matchesGlob } from "../../core/name-patterns.ts";
-import { parseActionName } from "../../core/names.ts";
+import { parseActionName, SEPARATOR } from "../../core/names.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, inWorkspace, toCallerOptions } from "../context.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { examples } from "../option-parsers.ts";
 import { showProgress } from "../terminal.ts";
-import { formatTrustCommand, needsAcceptance } from "./describe.ts";
+import { findListCommand, formatTrustCommand, needsAcceptance } from "./describe.ts";
 
 /** From best to worst. The worst verdict sets the exit code. */
 const verdicts = {
@@ -103,6 +103,9 @@ function explainAbsence({ servers }: Workspace, action: string, unreachable: rea
     servers.manifests.withheld(name).some(({ tool }) => action === `mcp__${name}__${tool}`),
   );
   if (withholding !== undefined) return { action, verdict: "quarantined", note: `qm servers review ${withholding}` };
+  const command = findListCommand(action.slice(0, Math.max(0, action.indexOf(SEPARATOR))));
+  if (command !== undefined)
+    return { action, verdict: "missing", note: `not in the catalog: check with \`${command}\`` };
   return { action, verdict: "missing", note: "missing or hidden: check with `qm list` and `qm explain`" };
 }
 
@@ -111,7 +114,11 @@ function checkAction({ quartermaster, servers }: Workspace, name: string, caller
   const action = parseActionName(name) ?? name;
   const server = servers.list().find(({ spec }) => name.startsWith(`mcp__${spec.name}__`));
   const serverName = server?.spec.name ?? "";
-  if (state === "needs_login") return { action, verdict: state, note: `qm servers login ${serverName}` };
+  if (state === "needs_login") {
+    const [, api = ""] = name.split(SEPARATOR);
+    const note = category === "api" ? `qm apis show ${api}` : `qm servers login ${serverName}`;
+    return { action, verdict: state, note };
+  }
   if (state === "quarantined") {
     const note = category === "skill" ? formatTrustCommand(name) : `qm servers review ${serverName}`;
     return { action, verdict: state, note };

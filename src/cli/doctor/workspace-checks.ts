@@ -169,8 +169,7 @@ async function checkSandbox({ config, findSandboxProblems }: Workspace): Promise
   const problems = await findSandboxProblems();
   if (problems === undefined) return open;
   if (problems.length === 0) return [...open, ok("sandbox", "programs are isolated by bubblewrap")];
-  const repair =
-    "What needs the sandbox does not run until this is repaired; docs/guides/run-programs.md has the steps.";
+  const repair = "What needs this does not work until it is repaired; docs/guides/run-programs.md has the steps.";
   return [...open, ...problems.map((problem) => fail("sandbox", problem, repair))];
 }
 

@@ -42,7 +42,7 @@ export function authorize(
       : `${name} needs the security scheme ${missing}, which is not supported`,
     {
       hint: isKnown
-        ? `An operator must set apis.${name}.auth.${missing} and store its secret.`
+        ? `An operator must set apis.${name}.auth.${missing} or store its secret. {qm apis show ${name}} shows which is missing.`
         : "Use another operation.",
       details: { api: name, scheme: missing },
     },

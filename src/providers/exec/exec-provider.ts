@@ -32,6 +32,8 @@ const STDIN_CHARS = 1_000_000;
 /** For starting and ending a program, beside its own time. */
 const OVERHEAD_MS = 30_000;
 
+const SPLIT_NOTE = "argv has one item. Give the program and each of its arguments as an item of its own.";
+
 const noNul = (text: string) => !text.includes("\0");
 const plainText = (limit: number) => z.string().max(limit).refine(noNul, "cannot hold NUL characters");
 
@@ -122,11 +124,14 @@ async function run(options: ExecOptions, args: RunArguments, { signal }: CallCon
     options,
     signal,
   );
+  const isMissing = end.code === 127 && /^prlimit: failed to execute /.test(end.stderr.text);
   return omitUndefined({
     exit_code: end.code ?? null,
     signal: end.signal,
     stdout: end.stdout.text,
-    stderr: end.stderr.text,
+    // The helper that sets the limits is not what the caller named.
+    stderr: end.stderr.text.replace(/^prlimit: failed to execute /, "cannot run "),
+    note: isMissing && argv.length === 1 && /\s/.test(argv[0] ?? "") ? SPLIT_NOTE : undefined,
     stdout_truncated: end.stdout.truncated || undefined,
     stderr_truncated: end.stderr.truncated || undefined,
     timed_out: end.stopped === "timeout",

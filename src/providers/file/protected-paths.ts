@@ -86,7 +86,8 @@ export class ProtectedPaths {
 
   /** Throws `path_refused` if one of the names is protected. A link with such a name may lead to another name. */
   requireUnprotectedNames(names: readonly string[], shown: string): void {
-    if (this.#isNamed(names) || this.#isLeftOut(names[0])) throw protectedPathError(shown);
+    if (this.#isNamed(names)) throw protectedPathError(shown);
+    if (this.#isLeftOut(names[0])) throw notOfferedError(shown, this.#only);
   }
 
   /** For a path that is to be deleted or replaced: throws `path_refused` if it is, or leads to, a protected path. */
@@ -186,6 +187,11 @@ export const NO_PROTECTED_PATHS = new ProtectedPaths([]);
 const HINT = "No action can reach it. Work on other files, or ask the operator to change it.";
 const protectedPathError = (shown: string): QmError =>
   new QmError("path_refused", `${quoteName(shown)} is protected by Quartermaster`, { hint: HINT });
+
+const notOfferedError = (shown: string, only: Iterable<string> = []): QmError =>
+  new QmError("path_refused", `${quoteName(shown)} cannot be reached here`, {
+    hint: `Only ${[...only].join(", ")} can.`,
+  });
 
 const readDiskEntry = (path: string): DiskEntry =>
   toDiskEntry(

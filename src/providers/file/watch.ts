@@ -82,7 +82,7 @@ async function watchFiles(
     const next = Math.min(pause, wait_ms - waited);
     await sleep(next, undefined, { signal });
     waited += next;
-    dialogue?.progress({ progress: waited, total: wait_ms, message: "waiting for a change" });
+    dialogue?.progress({ progress: waited, total: wait_ms, message: "ms waiting for a change" });
     now = await takeSnapshot(root, paths, signal);
     found = await compareSnapshots(root, before, now, limit);
   }
@@ -95,7 +95,9 @@ async function watchFiles(
     changes: found.changes,
     cursor,
     truncated: found.truncated,
-    ...(isExpired ? { expired: true, note: "The cursor is no longer known, so changes before now are not told." } : {}),
+    ...(isExpired
+      ? { expired: true, note: "The cursor is no longer known, so earlier changes are not reported." }
+      : {}),
     ...(now.isIncomplete ? { incomplete: true } : {}),
   };
 }

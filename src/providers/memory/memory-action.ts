@@ -140,7 +140,9 @@ export async function createUnknownMemoryError(
   };
   const other = memoryLayers.find((each) => each !== layer) ?? layer;
   const isInOther = (await listSlugs(other)).includes(slug);
-  const hint = isInOther ? `The ${other} layer has a memory of this name.` : "List the memories to see their names.";
+  const hint = isInOther
+    ? `The ${other} layer has a memory of this name. {qm memory show ${slug} --layer ${other}} shows it.`
+    : "List the memories to see their names. The command is {qm memory list}.";
   const message = `no ${layer} memory is called ${slug}${didYouMean(slug, await listSlugs(layer))}`;
   return new QmError("not_found", message, { hint });
 }

@@ -64,6 +64,7 @@ export function toMemoryAction(
     target: READ_MEMORY,
     transform: { set: { layer, slug } },
     tags: ["memory", type],
+    examples: [{ args: {} }],
   });
   const owner: ActionOwner = layer === "shared" ? { tenant } : { tenant, actor };
   return Object.freeze({ ...action, owner });

@@ -35,7 +35,9 @@ export async function indexSource(parts: IndexParts, request: IndexRequest, cont
   const contents = pickContents(request) ?? former?.contents;
   if (contents === undefined) {
     const hint = "Give files, folder, urls or collection. To index a known source again, its name is enough.";
-    throw new QmError("invalid_arguments", `there is nothing to index as ${quoteName(request.source)}`, { hint });
+    const example = { source: request.source, files: ["docs/**/*.md"] };
+    const message = `there is nothing to index as ${quoteName(request.source)}`;
+    throw new QmError("invalid_arguments", message, { hint, details: { example } });
   }
   const known = former === undefined ? [] : await store.documents([former.id]);
   const reading = readDocuments(contents, context, rights);

@@ -39,6 +39,7 @@ export function toCorpus(source: RagSource): Action {
     description: `Recall passages from the source ${name}: ${facts}.${description === "" ? "" : ` ${JSON.stringify(description)}`}`,
     target: RECALL,
     transform: { set: { sources: ["$entry"] } },
+    examples: [{ args: { query: "how are backups restored" } }],
   });
   return Object.freeze({ ...action, owner, madeFrom });
 }

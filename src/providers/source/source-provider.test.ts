@@ -51,6 +51,18 @@ test("of an installed package, dist takes the place of src and has no maps", asy
   });
 });
 
+test("says what can be reached instead of a file that is not installed", async () => {
+  const qm = await open(await createPackage(installed));
+
+  expect(await qm.invoke("qm_source__read", { path: "src/index.ts" })).toMatchObject({
+    error: {
+      code: "path_refused",
+      error: '"src/index.ts" cannot be reached here',
+      hint: "Only README.md, CHANGELOG.md, LICENSE, docs, skills, examples, dist can.",
+    },
+  });
+});
+
 test.each([...beside, "package.json", "dist/index.js.map", "dist/INDEX.JS.MAP", "docs/link/a/index.js", "docs/up"])(
   "does not reach %s",
   async (path) => {

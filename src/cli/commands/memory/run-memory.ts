@@ -46,6 +46,9 @@ async function callMemory<T>(
       hint: `Run \`qm approvals approve ${outcome.approval.id}\`.`,
     });
   const { code, error, hint, ...details } = outcome.error;
+  // The example and the schema of the action do not help a person who called a command.
+  if (code === "invalid_arguments" && details.problems !== undefined)
+    throw new QmError(code, error, { hint: "`qm memory list` shows the slugs and layers." });
   throw new QmError(code, error, { ...omitUndefined({ hint }), details: details as JsonObject });
 }
 
@@ -54,7 +57,10 @@ type ListFlags = LayerFlag & Readonly<{ type?: string; query?: string; offset?: 
 export async function listMemories(context: Context, workspace: Workspace, flags: ListFlags): Promise<void> {
   const { out } = context;
   const page = await callMemory<MemoryPage>(context, workspace, "list", flags);
-  if (out.isJson || page.memories.length === 0) return out.answer(page, "No memories.");
+  const isSearched = flags.layer !== undefined || flags.type !== undefined || flags.query !== undefined;
+  const none = page.total > 0 ? `There are only ${page.total}; start again at --offset 0.` : "No memory matches.";
+  if (out.isJson || page.memories.length === 0)
+    return out.answer(page, isSearched || page.total > 0 ? none : "No memories.");
   const rows = page.memories.map(({ layer, slug, type, changed_at, changed_by, description }) => {
     return [layer, slug, type, changed_at.slice(0, 10), changed_by, description];
   });
@@ -151,7 +157,14 @@ export async function importMemories(context: Context, workspace: Workspace, fol
   const { io, out } = context;
   const path = resolve(io.cwd, folder);
   const names = await readdir(path).catch((thrown: unknown) => {
-    throw new QmError("invalid_arguments", `${toOneLine(folder)} cannot be read: ${getErrorMessage(thrown)}`);
+    const { code } = thrown as NodeJS.ErrnoException;
+    const reasons = new Map([
+      ["ENOENT", "does not exist"],
+      ["ENOTDIR", "is not a folder"],
+    ]);
+    const why = reasons.get(code ?? "") ?? `cannot be read: ${getErrorMessage(thrown)}`;
+    const hint = "Give a folder with .md files.";
+    throw new QmError("invalid_arguments", `${toOneLine(folder)} ${why}`, { hint });
   });
   const counts = { created: 0, replaced: 0, unchanged: 0 };
   const problems: { file: string; line: number; message: string }[] = [];
