@@ -46,9 +46,7 @@ export function addExplainCommand(program: Command, context: Context): void {
         if (context.out.isJson) context.out.json({ ...explanation, ...omitUndefined({ state, state_reason }) });
         else {
           showExplanation(context.out, explanation, configPath);
-          const setting = explanation.exists
-            ? undefined
-            : findSwitchedOff(config, action.slice(0, Math.max(0, action.indexOf(SEPARATOR))));
+          const setting = explanation.exists ? undefined : findSwitchedOff(config, action);
           if (setting !== undefined) context.out.line(`Its category is switched off: set ${setting}: true.`);
           if (state !== undefined && state !== "not_started") showObstacle(context.out, action, state, state_reason);
         }
@@ -56,8 +54,8 @@ export function addExplainCommand(program: Command, context: Context): void {
     });
 }
 
-/** The key that switches a category on. Undefined: it is on, or no key does that. */
-export function findSwitchedOff({ providers }: Workspace["config"], category: string): string | undefined {
+/** The key that switches a category on. `name`: the category, or an action of it. Undefined: it is on, or no key does that. */
+export function findSwitchedOff({ providers }: Workspace["config"], name: string): string | undefined {
   const settings = new Map<string, keyof Workspace["config"]["providers"]>([
     ["exec", "exec"],
     ["file", "file"],
@@ -66,7 +64,7 @@ export function findSwitchedOff({ providers }: Workspace["config"], category: st
     ["rag_operation", "rag"],
     ["web", "web"],
   ]);
-  const key = settings.get(category);
+  const key = settings.get(getCategoryPart(name));
   return key === undefined || providers[key].enabled ? undefined : `providers.${key}.enabled`;
 }
 
@@ -78,11 +76,13 @@ const liveCategories: Readonly<Record<string, string>> = {
   rag_corpus: "qm invoke rag_operation__list",
 };
 
-/** The command that lists a category whose entries are not in the catalog. Undefined: they are. */
-export const findListCommand = (category: string): string | undefined => getOwn(liveCategories, category);
+/** The command that lists the entries of a category, or an action's, if they are not in the catalog. */
+export const findListCommand = (name: string): string | undefined => getOwn(liveCategories, getCategoryPart(name));
+
+const getCategoryPart = (name: string): string => name.split(SEPARATOR, 1)[0] ?? "";
 
 function requireCatalogName(name: string): void {
-  const command = findListCommand(name.slice(0, name.indexOf(SEPARATOR)));
+  const command = findListCommand(name);
   if (command === undefined) return;
   throw new QmError("not_found", `${toOneLine(name)} is not in the catalog, because it depends on the caller`, {
     hint: `\`${command}\` shows what there is. Policy rules can name it.`,

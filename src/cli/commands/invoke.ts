@@ -6,7 +6,7 @@ import { type Dialogue, SAY_LOGGER } from "../../core/caller.ts";
 import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
-import { quoteName, SEPARATOR } from "../../core/names.ts";
+import { quoteName } from "../../core/names.ts";
 import { getModelData } from "../../core/outcome.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Context, type Io, inWorkspace, toCallerOptions } from "../context.ts";
@@ -69,7 +69,7 @@ async function runInvoke(
   const { error } = outcome;
   const cancelled = `Effects up to then remain. \`qm events --call ${callId}\` shows the call.`;
   const hint = error.code === "cancelled" ? cancelled : error.hint;
-  const listedBy = findListCommand(name.slice(0, name.indexOf(SEPARATOR)));
+  const listedBy = findListCommand(name);
   out.problem({ ...error, ...omitUndefined({ action, hint, listed_by: listedBy }), call_id: callId });
 }
 

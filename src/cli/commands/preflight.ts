@@ -103,7 +103,7 @@ function explainAbsence({ servers }: Workspace, action: string, unreachable: rea
     servers.manifests.withheld(name).some(({ tool }) => action === `mcp__${name}__${tool}`),
   );
   if (withholding !== undefined) return { action, verdict: "quarantined", note: `qm servers review ${withholding}` };
-  const command = findListCommand(action.slice(0, Math.max(0, action.indexOf(SEPARATOR))));
+  const command = findListCommand(action);
   if (command !== undefined)
     return { action, verdict: "missing", note: `not in the catalog: check with \`${command}\`` };
   return { action, verdict: "missing", note: "missing or hidden: check with `qm list` and `qm explain`" };
