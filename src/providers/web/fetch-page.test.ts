@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { fetchPage, openWeb, servePages, startServer } from "./testing.ts";
+import { startServer } from "../../../test/support/local-server.ts";
+import { fetchPage, openWeb, servePages } from "./testing.ts";
 
 /** The Markdown of a page, with HOST for the server. */
 async function readMarkdown(html: string, options: Parameters<typeof fetchPage>[2] = {}): Promise<string> {

@@ -1,7 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { fetchPage, openWeb, servePages, startServer } from "./testing.ts";
+import { startServer } from "../../../test/support/local-server.ts";
+import { fetchPage, openWeb, servePages } from "./testing.ts";
 
 test("turns a page into Markdown with absolute links", async () => {
   const paragraph = "Herons are long-legged birds that stand in shallow water and wait for fish. ".repeat(8);
@@ -173,7 +174,7 @@ test("ends a fetch and a conversion when the caller cancels", async () => {
   const host = await startServer((request, response) => {
     if (request.url === "/robots.txt") return void response.writeHead(404).end();
     response.setHeader("Content-Type", "application/pdf");
-    // The conversion takes seconds, so it has begun and not ended when the thread is told to stop.
+    // The conversion takes seconds, so it has begun and not ended when the call is cancelled.
     response.end(createPdfBomb(), () => setImmediate(() => cancelling.abort()));
   });
   const qm = await openWeb({ allowHosts: [host] });
