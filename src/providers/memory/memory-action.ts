@@ -4,7 +4,9 @@ import type { Action, CallContext } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { isListed, type ResourceAccess } from "../../core/resource-access.ts";
 import type { InputSchema } from "../../core/standard-schema.ts";
+import type { TextChecks } from "../../core/text-checks.ts";
 import {
   formatMemoryEntry,
   getMemoryScope,
@@ -32,17 +34,13 @@ export interface MemorySearchResult {
 }
 
 /** Everything that the actions on memory need from outside. */
-export interface MemoryParts {
+export interface MemoryParts extends TextChecks {
   readonly store: MemoryStore;
   readonly now: () => Date;
   /** The policy's decision on an entry, besides that on the operation. */
-  access(entry: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };
+  access(entry: Action, caller: Caller): ResourceAccess;
   /** Searches the current entries of these scopes. */
   search(scopes: readonly MemoryScope[], query: MemorySearchQuery): Promise<MemorySearchResult>;
-  /** The signs that a text misleads models. */
-  scan(text: string): readonly string[];
-  /** Whether a text holds a secret that the configuration knows. */
-  holdsSecret(text: string): boolean;
 }
 
 /** Memory holds what a model may see, so redaction tokens in arguments stay tokens. */
@@ -122,11 +120,8 @@ export async function requireHistoryAccess(
   await requireMemoryAccess(parts, newest, context, { reads });
 }
 
-/** Whether the entry may be listed, as actions are that need approval. */
-export function mayListMemory({ access }: Pick<MemoryParts, "access">, entry: EntryFacts, caller: Caller): boolean {
-  const answer = access(toMemoryAction(entry), caller);
-  return answer === "allowed" || (answer !== "hidden" && answer.asks === true);
-}
+export const mayListMemory = ({ access }: Pick<MemoryParts, "access">, entry: EntryFacts, caller: Caller): boolean =>
+  isListed(access(toMemoryAction(entry), caller));
 
 /** Suggestions come only from the layers of the caller, and only with entries that the policy lets it see. */
 export async function createUnknownMemoryError(
