@@ -2,7 +2,8 @@ import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { escapeUnsafe, formatCount, toOneLine } from "../../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../../core/errors.ts";
-import { type JsonObject, omitUndefined } from "../../../core/json.ts";
+import { omitUndefined } from "../../../core/json.ts";
+import { toOutcomeError } from "../../../core/outcome.ts";
 import { formatMemoryEntry } from "../../../providers/memory/memory-entry.ts";
 import {
   formatMemoryFile,
@@ -45,8 +46,7 @@ async function callMemory<T>(
     throw new QmError("conflict", `the call waits for approval ${outcome.approval.id}`, {
       hint: `Run \`qm approvals approve ${outcome.approval.id}\`.`,
     });
-  const { code, error, hint, ...details } = outcome.error;
-  throw new QmError(code, error, { ...omitUndefined({ hint }), details: details as JsonObject });
+  throw toOutcomeError(outcome);
 }
 
 type ListFlags = LayerFlag & Readonly<{ type?: string; query?: string; offset?: number; limit?: number }>;
