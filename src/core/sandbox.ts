@@ -23,7 +23,7 @@ export interface SandboxSettings extends SandboxGrants, SandboxLimits {}
 export interface SandboxRequest {
   readonly settings: SandboxSettings;
   readonly command: readonly string[];
-  /** If the program cannot reach it, it starts in its private temporary folder. */
+  /** A program that cannot reach this folder starts in its private temporary folder. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** The descriptors of the program: the standard streams, then others. */
@@ -32,7 +32,7 @@ export interface SandboxRequest {
 
 export type SandboxStream = "pipe" | "ignore";
 
-/** What to spawn in place of the command that was requested. Call `sendInputs` with the streams of the child. */
+/** What to spawn in place of the requested command. Call `sendInputs` with the streams of the child. */
 export interface SandboxedCommand {
   readonly file: string;
   readonly args: readonly string[];
@@ -64,12 +64,15 @@ export interface SandboxUser {
   readonly gid: number;
 }
 
+/** The problem of a sandbox until it has been tested. */
+export const UNTESTED_SANDBOX = "the sandbox has not been tested yet";
+
 export interface Sandbox {
-  /** Tests for real, once. Answers why no program can be isolated on this machine, or undefined. */
+  /** Tests for real, once. Returns why no program can be isolated on this machine, or undefined. */
   findProblem(): Promise<string | undefined>;
   /** Like `findProblem`, but a test that another process has passed on this machine counts. For showing actions only. */
   findKnownProblem(): Promise<string | undefined>;
-  /** The newest answer of both. Until there is one, it says so. */
+  /** The last result of both, or `UNTESTED_SANDBOX`. */
   getProblem(): string | undefined;
   /** Throws if programs cannot be isolated, so that none runs without a sandbox. */
   prepare(request: SandboxRequest): Promise<SandboxedCommand>;

@@ -14,7 +14,7 @@ import type { SecretStore } from "../mcp/secret-store.ts";
 import { getSecretsPath } from "./state-paths.ts";
 
 /** The secrets in the file, by name. Empty if there is no file. Throws `store_failed`. */
-export function readSecrets(path: string): Readonly<Record<string, string>> {
+function readSecrets(path: string): Readonly<Record<string, string>> {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
