@@ -193,9 +193,12 @@ describe("memory", () => {
         ]);
       }
     }
-    expect(await call("memory_operation__remember_shared", { ...entry, body: "mine" })).not.toMatchObject({
-      status: "done",
-    });
+    for (const slug of [entry.slug, "tea"])
+      expect(await call("memory_operation__remember_shared", { ...entry, slug, body: "mine" })).not.toMatchObject({
+        status: "done",
+      });
+    const typo = await call("memory_operation__forget", { layer: "shared", slug: "tee" });
+    expect(typo).toMatchObject({ error: "no shared memory is called tee" });
     expect(await call("memory_operation__list")).toMatchObject({ data: { total: 0 } });
     for (const [operation, args] of [
       ["read", {}],
@@ -208,7 +211,29 @@ describe("memory", () => {
       expect(await answer("tea")).toBe((await answer("teb")).replaceAll("teb", "tea"));
     }
     qm.usePolicy({ actors });
-    expect(await call("memory_entry__release-day")).toMatchObject({ data: { body: entry.body, version: 1 } });
+    for (const slug of [entry.slug, "tea"])
+      expect(await call(`memory_entry__${slug}`)).toMatchObject({ data: { body: entry.body, version: 1 } });
+  });
+
+  test("lets the process do other work while it decides on many entries", async () => {
+    const { qm, call } = await opened();
+    for (let at = 0; at < 150; at++) await call("memory_operation__remember_shared", { ...entry, slug: `entry-${at}` });
+    let decisions = 0;
+    let most = 0;
+    const visibleTools = <T>(actions: readonly T[]): readonly T[] => {
+      most = Math.max(most, ++decisions);
+      return actions;
+    };
+    qm.usePolicy({ actors, visibility: { visibleTools } });
+    let nextTurn = setImmediate(function startTurn() {
+      decisions = 0;
+      nextTurn = setImmediate(startTurn);
+    });
+    onTestFinished(() => clearImmediate(nextTurn));
+
+    expect(await call("memory_operation__list")).toMatchObject({ data: { total: 150 } });
+    expect(most).toBeGreaterThan(10);
+    expect(most).toBeLessThan(150);
   });
 
   test("searches as if hidden entries did not exist", async () => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import { yieldToEventLoop } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { didYouMean } from "../../core/nearest.ts";
@@ -120,8 +121,22 @@ export async function requireHistoryAccess(
   await requireMemoryAccess(parts, newest, context, { reads });
 }
 
-export const mayListMemory = ({ access }: Pick<MemoryParts, "access">, entry: EntryFacts, caller: Caller): boolean =>
-  isListed(access(toMemoryAction(entry), caller));
+const DECISIONS_PER_TURN = 50;
+
+/** Splits entries into those that the caller may see in lists, and the others. */
+export async function splitByAccess(
+  { access }: Pick<MemoryParts, "access">,
+  entries: readonly MemoryFacts[],
+  caller: Caller,
+): Promise<{ readonly listed: readonly MemoryFacts[]; readonly hidden: readonly MemoryFacts[] }> {
+  const listed: MemoryFacts[] = [];
+  const hidden: MemoryFacts[] = [];
+  for (const [at, entry] of entries.entries()) {
+    if (at % DECISIONS_PER_TURN === 0) await yieldToEventLoop();
+    (isListed(access(toMemoryAction(entry), caller)) ? listed : hidden).push(entry);
+  }
+  return { listed, hidden };
+}
 
 /** Suggestions come only from the layers of the caller, and only with entries that the policy lets it see. */
 export async function createUnknownMemoryError(
@@ -131,7 +146,7 @@ export async function createUnknownMemoryError(
 ): Promise<QmError> {
   const listSlugs = async (from: MemoryLayer): Promise<readonly string[]> => {
     const entries = await parts.store.list(getMemoryScope(caller, from));
-    return entries.filter((each) => mayListMemory(parts, each, caller)).map((each) => each.slug);
+    return (await splitByAccess(parts, entries, caller)).listed.map((each) => each.slug);
   };
   const other = memoryLayers.find((each) => each !== layer) ?? layer;
   const isInOther = (await listSlugs(other)).includes(slug);
