@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
   });
 
   test("stops a program and its children after the time of the call", async () => {
-    const outcome = await run({ argv: ["sh", "-c", "echo before; sleep 1001.5 & sleep 1001.5"], timeout_ms: 300 });
+    const outcome = await run({ argv: ["sh", "-c", "echo before; sleep 1001.5 & sleep 1001.5"], timeout_ms: 1_000 });
 
     expect(getData(outcome)).toMatchObject({ exit_code: null, stdout: "before\n", timed_out: true });
     expect(isRunning("1001.5")).toBe(false);

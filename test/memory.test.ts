@@ -171,6 +171,8 @@ describe("memory", () => {
     const { qm, call } = await opened();
     await call("memory_operation__remember_shared", entry);
     await call("memory_operation__remember_shared", { ...entry, slug: "tea", type: "user" });
+    for (const type of ["user", "project"])
+      await call("memory_operation__remember_shared", { ...entry, slug: "ale", type });
     const rules = [
       { name: "name", rule: "tool.name == 'memory_entry__release-day'", effect: "deny" as const, reason: "No." },
       { name: "type", rule: "tool.category == 'memory_entry' && 'user' in tool.tags", effect: "hide" as const },
@@ -199,7 +201,15 @@ describe("memory", () => {
       });
     const typo = await call("memory_operation__forget", { layer: "shared", slug: "tee" });
     expect(typo).toMatchObject({ error: "no shared memory is called tee" });
-    expect(await call("memory_operation__list")).toMatchObject({ data: { total: 0 } });
+    expect(await call("memory_operation__list")).toMatchObject({ data: { memories: [{ slug: "ale" }], total: 1 } });
+    // Its first version has the hidden type.
+    for (const [operation, args] of [
+      ["history", {}],
+      ["restore", { version: 1 }],
+    ] as const)
+      expect(await call(`memory_operation__${operation}`, { layer: "shared", slug: "ale", ...args })).toMatchObject({
+        code: "not_found",
+      });
     for (const [operation, args] of [
       ["read", {}],
       ["history", { offset: 9 }],

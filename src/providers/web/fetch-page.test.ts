@@ -176,6 +176,15 @@ test.each([
   expect(error.retry_after).toHaveLength(100);
 });
 
+test("reports the status of a redirect without an address", async () => {
+  const host = await startServer((_, response) => void response.writeHead(302).end());
+  const qm = await openWeb({ allowHosts: [host], respectRobots: false });
+
+  expect(await qm.invoke("web__fetch", { url: `http://${host}/` })).toMatchObject({
+    error: { code: "action_failed", status: 302 },
+  });
+});
+
 test("says that a host is unknown", async () => {
   const lookup = () => Promise.reject(Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" }));
   const qm = await openWeb({ lookup });
