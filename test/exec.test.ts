@@ -82,6 +82,10 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     expect(getData(outcome).stdout).toBe(`in\nfast hush\n${join(cwd, "work/sub")}\n`);
   });
 
+  test("refuses an absolute folder, even inside the work folder", async () => {
+    expect(await run({ argv: ["pwd"], cwd: join(cwd, "work") })).toMatchObject({ error: { code: "path_refused" } });
+  });
+
   test("leaves its files to the owner of the project", async () => {
     await run({ argv: ["touch", "made"] });
 
@@ -159,6 +163,16 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     const described = quartermaster.describe("exec__run");
     expect(described).toMatchObject({ metadata: { purity: "write", tags: ["exec", "destructive"] } });
     expect(JSON.stringify(described)).toContain("It runs in a sandbox");
+  });
+
+  test("declares an external effect when programs can use the network", async () => {
+    const sandbox = `sandbox: { read: ${READ}, network: true }`;
+    const place = await createSandboxFolder({
+      "quartermaster.yaml": `providers: { exec: { enabled: true, ${sandbox} } }`,
+    });
+    const { quartermaster } = await openTemporary(place, { purpose: "looking" });
+
+    expect(quartermaster.describe("exec__run")).toMatchObject({ metadata: { purity: "external" } });
   });
 
   test("leaves no program behind when Quartermaster is killed, and passes no descriptor on", async () => {
