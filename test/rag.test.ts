@@ -1,8 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -10,9 +8,10 @@ import { z } from "zod";
 import { defineAction } from "../src/catalog/define-action.ts";
 import { createQuartermaster, type QuartermasterOptions } from "../src/index.ts";
 import { fileProvider } from "../src/providers/file/file-provider.ts";
-import { webProvider } from "../src/providers/web/web-provider.ts";
+import { createTestWebProvider } from "../src/providers/web/testing.ts";
 import { answerVectors, createGate, embeddingEndpoint } from "../src/search/semantic/testing.ts";
 import { findCompiled } from "./support/compiled.ts";
+import { startServer } from "./support/local-server.ts";
 import { connectStdioClient } from "./support/stdio-client.ts";
 
 const birds = {
@@ -194,15 +193,11 @@ test("limits the chunks of a document and of a source", async () => {
 });
 
 test("indexes web pages and finds them by the address in its normal form", async () => {
-  const server = createServer((request, response) => {
+  const host = await startServer((request, response) => {
     response.writeHead(request.url === "/heron" ? 200 : 404, { "content-type": "text/html" });
     response.end(`<html><title>Herons</title><body><article><h1>Herons</h1><p>${"They stand still. ".repeat(30)}`);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const web = webProvider({ allowHosts: [host], userAgent: "qm", nodePath: process.execPath, elapsed: () => 0 });
+  const web = createTestWebProvider({ allowHosts: [host] });
   const rule = "actor.name == 'guest' && tool.name == 'web__fetch' && args.url.endsWith('/heron')";
   const rules = [{ name: "guests", rule, effect: "deny", reason: "No." }] as const;
   const actors = ["default", "guest"].map((name) => ({ name, tools: ["*"] }));

@@ -1,4 +1,4 @@
-/** What a program in a sandbox may reach besides the system's own programs and libraries. */
+/** The files and the network that a program may reach, besides the system's own programs and libraries. */
 export interface SandboxGrants {
   readonly network: boolean;
   /** Absolute paths that it may read. */
@@ -32,7 +32,7 @@ export interface SandboxRequest {
 
 export type SandboxStream = "pipe" | "ignore";
 
-/** What to spawn in place of the requested command. Call `sendInputs` with the streams of the child. */
+/** The program to spawn in place of the requested command. Call `sendInputs` with the streams of the child. */
 export interface SandboxedCommand {
   readonly file: string;
   readonly args: readonly string[];
@@ -44,7 +44,7 @@ export interface SandboxedCommand {
     /** The leader of a process group. */
     readonly detached: true;
   };
-  /** What the sandbox reads from a descriptor. It holds the variables, which the list of processes must not show. */
+  /** Texts for the sandbox to read, by descriptor. They hold the variables, which the list of processes must not show. */
   readonly inputs: ReadonlyMap<number, string | Uint8Array>;
   /** The sandbox writes `exit-code` or `started` to it only if the program was started, at the latest when that ends. */
   readonly statusFd: number;

@@ -34,7 +34,7 @@ export const unisolatedSandbox: Sandbox = {
         stdio: await coverInheritedFds([...streams, "pipe", "pipe"]),
         detached: true,
       },
-      // Never written to and never closed, so that its end is the end of this process.
+      // The pipe is never written to and never closed, so it ends when this process does.
       inputs: new Map(),
       statusFd,
     };

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { createQuartermaster, type Quartermaster } from "../../src/app/quartermaster.ts";
 import { createGuardedFetch } from "../../src/net/guarded-fetch.ts";
 import { createHostGuard } from "../../src/net/host-guard.ts";
-import { type WebProviderOptions, webProvider } from "../../src/providers/web/web-provider.ts";
+import { createTestWebProvider } from "../../src/providers/web/testing.ts";
+import type { WebProviderOptions } from "../../src/providers/web/web-provider.ts";
 import { startServer } from "../support/local-server.ts";
 
 /** It answers on every address of this machine, and must get no connection. */
@@ -20,10 +21,8 @@ beforeAll(async () => {
 });
 afterAll(() => inner.close());
 
-function open(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
-  const web = webProvider({ userAgent: "Quartermaster/1", nodePath: process.execPath, elapsed: () => 0, ...options });
-  return createQuartermaster({ providers: [web] });
-}
+const open = (options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> =>
+  createQuartermaster({ providers: [createTestWebProvider(options)] });
 
 /** The outcome, which must have caused no connection to the server. */
 async function fetchPage(options: Partial<WebProviderOptions>, url: string) {

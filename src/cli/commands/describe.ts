@@ -51,7 +51,7 @@ export function addExplainCommand(program: Command, context: Context): void {
     });
 }
 
-/** What depends on the caller is no part of the catalog. */
+/** The commands that list resources. These depend on the caller, so the catalog has none of them. */
 const liveCategories: Readonly<Record<string, string>> = {
   note: "qm notes list",
   collection: "qm notes list",

@@ -38,7 +38,7 @@ interface Output {
   readonly truncated: boolean;
 }
 
-/** More output than this is not worth reading: the program is stopped. */
+/** The program is stopped when it writes this much more than is returned. */
 const DISCARDED_BYTES = 64 * 1024 * 1024;
 const REASON_CHARS = 400;
 /** A program that is not isolated can leave a process behind that holds the pipes. */
@@ -67,7 +67,7 @@ export async function runUntilEnd(
     try {
       sendSignal(-Number(child.pid), "SIGKILL");
     } catch {
-      // It has just ended.
+      // The program has just ended.
     }
   };
   function stop(why: ProgramEnd["stopped"]): void {

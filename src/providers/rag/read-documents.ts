@@ -173,7 +173,7 @@ export function readDocuments(
   ): Promise<ReadDocument | UnreadDocument> {
     try {
       const found = await read();
-      // It would be sent to the embedder.
+      // The secret would be sent to the embedder.
       if (!holdsSecret(found.content)) return found;
       throw new QmError("denied", `${quoteName(document)} holds the value of a known secret`);
     } catch (thrown) {

@@ -1,11 +1,22 @@
 import { onTestFinished } from "vitest";
 import { startServer } from "../../../test/support/local-server.ts";
 import { createQuartermaster, type Quartermaster } from "../../app/quartermaster.ts";
+import type { Provider } from "../../catalog/define-action.ts";
 import { type WebProviderOptions, webProvider } from "./web-provider.ts";
 
+export const createTestWebProvider = (options: Partial<WebProviderOptions>): Provider =>
+  webProvider({
+    allowHosts: [],
+    respectRobots: true,
+    maxBytes: 5_000_000,
+    userAgent: "Quartermaster/1",
+    nodePath: process.execPath,
+    elapsed: () => 0,
+    ...options,
+  });
+
 export async function openWeb(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
-  const web = webProvider({ userAgent: "Quartermaster/1", nodePath: process.execPath, elapsed: () => 0, ...options });
-  const qm = await createQuartermaster({ providers: [web], infospace: {} });
+  const qm = await createQuartermaster({ providers: [createTestWebProvider(options)], infospace: {} });
   onTestFinished(() => qm.close());
   return qm;
 }

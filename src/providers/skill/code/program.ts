@@ -37,7 +37,7 @@ export interface ProgramLaunch {
   /** The option of `ulimit` that limits the memory of this kind of program, and the megabytes. */
   readonly memory: readonly [option: string, megabytes: number];
   readonly cpuSeconds: number;
-  /** What the program must be able to read, for a sandbox. */
+  /** Files and folders that the program must be able to read in a sandbox. */
   readonly readable: readonly string[];
   /** The first line that the program gets. */
   readonly request: unknown;
