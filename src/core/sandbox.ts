@@ -64,6 +64,9 @@ export interface SandboxUser {
   readonly gid: number;
 }
 
+/** The folders of programs that every sandbox shows. */
+export const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
+
 /** The problem of a sandbox until it has been tested. */
 export const UNTESTED_SANDBOX = "the sandbox has not been tested yet";
 

@@ -3,7 +3,7 @@ import { realpath } from "node:fs/promises";
 import { arch } from "node:os";
 import { resolve } from "node:path";
 import { QmError } from "../core/errors.ts";
-import type { SandboxedCommand, SandboxRequest, SandboxUser } from "../core/sandbox.ts";
+import { type SandboxedCommand, type SandboxRequest, type SandboxUser, SYSTEM_PATH } from "../core/sandbox.ts";
 import {
   createWriteError,
   findHiddenPaths,
@@ -47,7 +47,6 @@ const SYSTEM_SETTINGS = [
 const NETWORK_SETTINGS = ["/etc/hosts", "/etc/resolv.conf", "/etc/services", "/etc/protocols"];
 const SHARED_MEMORY_BYTES = 16 * 1024 * 1024;
 const OPEN_FILES = 1_024;
-const SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin";
 /** The folder under which `BECOME_USER` mounts the granted files for the sandbox. */
 const STAGE = "/mnt";
 /**
@@ -113,7 +112,7 @@ export async function buildBubblewrapCommand(
     ...listHidingMounts(hidden),
     ...["--remount-ro", "/", "--chdir", isGranted ? folder : "/tmp"],
   ];
-  const variables = { PATH: SEARCH_PATH, HOME: "/tmp", TMPDIR: "/tmp", LANG: "C.UTF-8", ...env };
+  const variables = { PATH: SYSTEM_PATH, HOME: "/tmp", TMPDIR: "/tmp", LANG: "C.UTF-8", ...env };
   const setting = Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
   const [optionsFd, filterFd, statusFd] = [streams.length, streams.length + 1, streams.length + 2];
   const channels = ["--seccomp", String(filterFd), "--json-status-fd", String(statusFd)];
