@@ -321,6 +321,15 @@ describe.skipIf(missing !== undefined)("the gate of exec", () => {
     await expect(stat(join(cwd, ".quartermaster/sandbox-test"))).rejects.toThrow("ENOENT");
   });
 
+  test("opens when a reload adds exec and the sandbox works", async () => {
+    const { cwd, env } = await createWatchedBubblewrap("{}\n");
+    const { quartermaster } = await openTemporary(cwd, { env, watch: true });
+
+    await writeFile(join(cwd, "quartermaster.yaml"), createConfig());
+
+    await vi.waitFor(() => expect(quartermaster.names()).toContain("exec__run"), WAIT);
+  });
+
   test("is asked again when a reload adds exec, and the reload names what is looser", async () => {
     const { cwd, env, breakIt } = await createWatchedBubblewrap("{}\n");
     const problems: string[] = [];

@@ -433,6 +433,25 @@ test("says that web pages need an action that the caller does not have", async (
   expect(outcome).toMatchObject({ status: "refused", reason: "indexing this needs web__fetch, which you cannot use" });
 });
 
+test("indexes nothing when a budget is used up midway", async () => {
+  const qm = await start({ root: folderWith(birds), policy: { budgets: { session: { calls: 3 } } } });
+  const outcome = await qm.invoke("rag_operation__index", { source: "birds", folder: "." });
+  expect(outcome).toMatchObject({ error: { code: "budget_exceeded" } });
+  qm.usePolicy({});
+  expect(await call(qm, "rag_operation__list", {})).toEqual({ sources: [] });
+});
+
+test("hides a stored answer from a caller that may no longer read its documents", async () => {
+  const qm = await start({ root: folderWith(birds), infospace: { enabled: true } });
+  await call(qm, "rag_operation__index", { source: "birds", folder: "." });
+  const recalling = { action: "rag_operation__recall", args: { query: "owls mice" }, name: "answer" };
+  const { handle } = await call(qm, "infospace__apply", recalling);
+  const load = () => qm.invoke("infospace__load", { target: String(handle) });
+  expect((await load()).status).toBe("done");
+  qm.usePolicy({ rules: [{ name: "r", rule: "tool.name == 'file__read'", effect: "hide" }] });
+  expect((await load()).status).toBe("failed");
+});
+
 test("drops a source with everything in it", async () => {
   const qm = await start({ root: folderWith(birds) });
   await call(qm, "rag_operation__index", { source: "birds", files: ["*.md"] });

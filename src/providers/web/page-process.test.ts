@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createPageProcesses, type UnreadPage } from "./page-process.ts";
 
 const { convertPage, isAllowedByRobots } = createPageProcesses(process.execPath);
@@ -66,12 +66,16 @@ test("rejects when Node.js cannot be started", async () => {
   await expect(createPageProcesses("/no/such/node").convertPage(page, signal)).rejects.toThrow("ENOENT");
 });
 
-test("ends the process when the caller cancels", async () => {
+test("gives the process no variables, and ends it when the caller cancels", async () => {
+  vi.stubEnv("API_TOKEN", "hush");
+  onTestFinished(() => void vi.unstubAllEnvs());
   const folder = await mkdtemp(join(tmpdir(), "qm-page-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   // It never answers.
   const program = join(folder, "node");
-  await writeFile(program, `#!/bin/sh\necho $$ > "${folder}/pid"\nexec sleep 300\n`, { mode: 0o755 });
+  await writeFile(program, `#!/bin/sh\nset > "${folder}/variables"\necho $$ > "${folder}/pid"\nexec sleep 300\n`, {
+    mode: 0o755,
+  });
   const cancelling = new AbortController();
   const page = { kind: "html", url: "https://site.example/", page: "<p>a", maxLength: 10 } as const;
 
@@ -90,4 +94,5 @@ test("ends the process when the caller cancels", async () => {
     }
   };
   await expect.poll(isAlive).toBe(false);
+  expect(await readFile(join(folder, "variables"), "utf8")).not.toContain("hush");
 });
