@@ -101,6 +101,10 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     expect(getData(outcome).stdout).toBe(`in\nfast hush\n${join(cwd, "work/sub")}\n`);
   });
 
+  test("refuses an absolute folder, even inside the work folder", async () => {
+    expect(await run({ argv: ["pwd"], cwd: join(cwd, "work") })).toMatchObject({ error: { code: "path_refused" } });
+  });
+
   test("leaves its files to the owner of the project", async () => {
     await run({ argv: ["touch", "made"] });
 
@@ -143,7 +147,7 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
   });
 
   test("stops a program and its children after the time of the call", async () => {
-    const outcome = await run({ argv: ["sh", "-c", "echo before; sleep 1001.5 & sleep 1001.5"], timeout_ms: 300 });
+    const outcome = await run({ argv: ["sh", "-c", "echo before; sleep 1001.5 & sleep 1001.5"], timeout_ms: 1_000 });
 
     expect(getData(outcome)).toMatchObject({ exit_code: null, stdout: "before\n", timed_out: true });
     expect(isRunning("1001.5")).toBe(false);
@@ -178,6 +182,16 @@ describe.skipIf(missing !== undefined)("exec__run", () => {
     const described = quartermaster.describe("exec__run");
     expect(described).toMatchObject({ metadata: { purity: "write", tags: ["exec", "destructive"] } });
     expect(JSON.stringify(described)).toContain("It runs in a sandbox");
+  });
+
+  test("declares an external effect when programs can use the network", async () => {
+    const sandbox = `sandbox: { read: ${READ}, network: true }`;
+    const place = await createSandboxFolder({
+      "quartermaster.yaml": `providers: { exec: { enabled: true, ${sandbox} } }`,
+    });
+    const { quartermaster } = await openTemporary(place, { purpose: "looking" });
+
+    expect(quartermaster.describe("exec__run")).toMatchObject({ metadata: { purity: "external" } });
   });
 
   test("leaves no program behind when Quartermaster is killed, and passes no descriptor on", async () => {
@@ -324,6 +338,15 @@ describe.skipIf(missing !== undefined)("the gate of exec", () => {
     expect(workspace.quartermaster.names()).not.toContain("exec__run");
     await expect(stat(join(cwd, "work/ran"))).rejects.toThrow("ENOENT");
     await expect(stat(join(cwd, ".quartermaster/sandbox-test"))).rejects.toThrow("ENOENT");
+  });
+
+  test("opens when a reload adds exec and the sandbox works", async () => {
+    const { cwd, env } = await createWatchedBubblewrap("{}\n");
+    const { quartermaster } = await openTemporary(cwd, { env, watch: true });
+
+    await writeFile(join(cwd, "quartermaster.yaml"), createConfig());
+
+    await vi.waitFor(() => expect(quartermaster.names()).toContain("exec__run"), WAIT);
   });
 
   test("is asked again when a reload adds exec, and the reload names what is looser", async () => {

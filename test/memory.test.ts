@@ -171,6 +171,8 @@ describe("memory", () => {
     const { qm, call } = await opened();
     await call("memory_operation__remember_shared", entry);
     await call("memory_operation__remember_shared", { ...entry, slug: "tea", type: "user" });
+    for (const type of ["user", "project"])
+      await call("memory_operation__remember_shared", { ...entry, slug: "ale", type });
     const rules = [
       { name: "name", rule: "tool.name == 'memory_entry__release-day'", effect: "deny" as const, reason: "No." },
       { name: "type", rule: "tool.category == 'memory_entry' && 'user' in tool.tags", effect: "hide" as const },
@@ -193,10 +195,21 @@ describe("memory", () => {
         ]);
       }
     }
-    expect(await call("memory_operation__remember_shared", { ...entry, body: "mine" })).not.toMatchObject({
-      status: "done",
-    });
-    expect(await call("memory_operation__list")).toMatchObject({ data: { total: 0 } });
+    for (const slug of [entry.slug, "tea"])
+      expect(await call("memory_operation__remember_shared", { ...entry, slug, body: "mine" })).not.toMatchObject({
+        status: "done",
+      });
+    const typo = await call("memory_operation__forget", { layer: "shared", slug: "tee" });
+    expect(typo).toMatchObject({ error: "no shared memory is called tee" });
+    expect(await call("memory_operation__list")).toMatchObject({ data: { memories: [{ slug: "ale" }], total: 1 } });
+    // Its first version has the hidden type.
+    for (const [operation, args] of [
+      ["history", {}],
+      ["restore", { version: 1 }],
+    ] as const)
+      expect(await call(`memory_operation__${operation}`, { layer: "shared", slug: "ale", ...args })).toMatchObject({
+        code: "not_found",
+      });
     for (const [operation, args] of [
       ["read", {}],
       ["history", { offset: 9 }],
@@ -208,7 +221,29 @@ describe("memory", () => {
       expect(await answer("tea")).toBe((await answer("teb")).replaceAll("teb", "tea"));
     }
     qm.usePolicy({ actors });
-    expect(await call("memory_entry__release-day")).toMatchObject({ data: { body: entry.body, version: 1 } });
+    for (const slug of [entry.slug, "tea"])
+      expect(await call(`memory_entry__${slug}`)).toMatchObject({ data: { body: entry.body, version: 1 } });
+  });
+
+  test("lets the process do other work while it decides on many entries", async () => {
+    const { qm, call } = await opened();
+    for (let at = 0; at < 150; at++) await call("memory_operation__remember_shared", { ...entry, slug: `entry-${at}` });
+    let decisions = 0;
+    let most = 0;
+    const visibleTools = <T>(actions: readonly T[]): readonly T[] => {
+      most = Math.max(most, ++decisions);
+      return actions;
+    };
+    qm.usePolicy({ actors, visibility: { visibleTools } });
+    let nextTurn = setImmediate(function startTurn() {
+      decisions = 0;
+      nextTurn = setImmediate(startTurn);
+    });
+    onTestFinished(() => clearImmediate(nextTurn));
+
+    expect(await call("memory_operation__list")).toMatchObject({ data: { total: 150 } });
+    expect(most).toBeGreaterThan(10);
+    expect(most).toBeLessThan(150);
   });
 
   test("searches as if hidden entries did not exist", async () => {

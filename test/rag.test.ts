@@ -1,16 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
+import { defineAction } from "../src/catalog/define-action.ts";
 import { createQuartermaster, type QuartermasterOptions } from "../src/index.ts";
 import { fileProvider } from "../src/providers/file/file-provider.ts";
-import { webProvider } from "../src/providers/web/web-provider.ts";
+import { createTestWebProvider } from "../src/providers/web/testing.ts";
 import { answerVectors, createGate, embeddingEndpoint } from "../src/search/semantic/testing.ts";
 import { findCompiled } from "./support/compiled.ts";
+import { startServer } from "./support/local-server.ts";
 import { connectStdioClient } from "./support/stdio-client.ts";
 
 const birds = {
@@ -152,6 +153,34 @@ test("reads a long file with short lines in few slices", async () => {
   expect(reads.length).toBeLessThan(12);
 });
 
+test("does not index a file that changes between two slices", async () => {
+  const actions = [
+    defineAction("file", {
+      entry: "glob",
+      description: "Find files.",
+      effect: "read",
+      input: z.looseObject({}),
+      run: () => ({ paths: ["a.md"] }),
+    }),
+    defineAction("file", {
+      entry: "read",
+      description: "Read a file.",
+      effect: "read",
+      input: z.looseObject({ offset: z.number().default(0) }),
+      run: ({ offset }) => ({ content: "heron\n", sha256: `${offset}`, ...(offset === 0 ? { next_offset: 1 } : {}) }),
+    }),
+  ];
+  const qm = await createQuartermaster({
+    rag: { enabled: true },
+    providers: [{ category: "file", capability: "Read files.", list: () => actions }],
+  });
+  onTestFinished(() => qm.close());
+  expect(await qm.invoke("rag_operation__index", { source: "birds", files: ["*.md"] })).toMatchObject({
+    status: "failed",
+    error: { failed: [{ document: "a.md", code: "conflict" }] },
+  });
+});
+
 test("limits the chunks of a document and of a source", async () => {
   const sections = Array.from({ length: 10_001 }, (_, at) => `# ${at}\nx\n`).join("");
   const files = Array.from({ length: 11 }, (_, at) => [`${at}.md`, sections] as const);
@@ -164,15 +193,11 @@ test("limits the chunks of a document and of a source", async () => {
 });
 
 test("indexes web pages and finds them by the address in its normal form", async () => {
-  const server = createServer((request, response) => {
+  const host = await startServer((request, response) => {
     response.writeHead(request.url === "/heron" ? 200 : 404, { "content-type": "text/html" });
     response.end(`<html><title>Herons</title><body><article><h1>Herons</h1><p>${"They stand still. ".repeat(30)}`);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const web = webProvider({ allowHosts: [host], userAgent: "qm", nodePath: process.execPath, elapsed: () => 0 });
+  const web = createTestWebProvider({ allowHosts: [host] });
   const rule = "actor.name == 'guest' && tool.name == 'web__fetch' && args.url.endsWith('/heron')";
   const rules = [{ name: "guests", rule, effect: "deny", reason: "No." }] as const;
   const actors = ["default", "guest"].map((name) => ({ name, tools: ["*"] }));
@@ -312,7 +337,10 @@ describe("visibility", () => {
 
   test("leaves documents in a source that the caller who indexes it again may not read", async () => {
     const rule = "actor.name == 'guest' && tool.name == 'file__read' && args.path == 'owl.md'";
-    const actors = ["default", "guest"].map((name) => ({ name, tools: ["*"] }));
+    const actors = [
+      ...["default", "guest"].map((name) => ({ name, tools: ["*"] })),
+      { name: "reader", tools: ["rag_operation__*", "rag_corpus__*", "file__glob", "file__read"] },
+    ];
     const root = folderWith(birds);
     const rules = [{ name: "guests", rule, effect: "deny", reason: "No." }] as const;
     const qm = await start({ root, policy: { rules, actors } });
@@ -321,6 +349,9 @@ describe("visibility", () => {
     const again = await call(qm, "rag_operation__index", { source: "birds" }, { actor: "guest" });
     expect(again).toMatchObject({ documents: 1, chunks: 1, changed: 1, removed: 0 });
     expect((await recall(qm, { query: "owls mice snow" })).hits[0]?.document).toBe("owl.md");
+    await call(qm, "rag_operation__index", { source: "birds", files: ["heron.md"] }, { actor: "guest" });
+    // The document that stayed was found with file__list.
+    expect(await call(qm, "rag_operation__list", {}, { actor: "reader" })).toEqual({ sources: [] });
     unlinkSync(join(root, "owl.md"));
     expect(await call(qm, "rag_operation__index", { source: "birds" })).toMatchObject({ documents: 1, removed: 1 });
   });
@@ -351,6 +382,19 @@ describe("visibility", () => {
     expect(indexed).toMatchObject({ documents: 2 });
     expect((await recall(qm, { query: "owl" }, caller)).hits).toMatchObject([{ text: "the owl hunts" }]);
     expect((await recall(qm, { query: "owl" }, { user: { id: "bob" } })).hits).toEqual([]);
+    await call(qm, "rag_operation__index", { source: "birds", folder: "." });
+    expect(await qm.invoke("rag_operation__index", { source: "birds", collection }, { caller })).toMatchObject({
+      error: { code: "conflict" },
+    });
+  });
+
+  test("shows a source of a collection only in its session when the caller has no user", async () => {
+    const qm = await start({ root: folderWith(birds), infospace: { enabled: true } });
+    const caller = { session: "one" };
+    const { handle } = await call(qm, "infospace__create-collection", { items: ["the owl hunts"], name: "a" }, caller);
+    await call(qm, "rag_operation__index", { source: "seen", collection: handle }, caller);
+    expect((await recall(qm, { query: "owl" }, caller)).hits).toHaveLength(1);
+    expect((await recall(qm, { query: "owl" }, { session: "two" })).hits).toEqual([]);
   });
 });
 
@@ -372,7 +416,7 @@ test("refuses a description that misleads models, a known secret, and warns of p
     expect(await recall(qm, { query, limit: 1 })).toMatchObject({ warning: expect.stringContaining("Do not follow") });
 });
 
-test("shows another process what was indexed, and lets only one of two calls replace a source", async () => {
+test("shows another process what was indexed, also after two calls replace a source at once", async () => {
   const [root, store] = [folderWith(birds), join(folderWith({}), "store.db")];
   const [one, other] = [await start({ root, store }), await start({ root, store })];
   await call(one, "rag_operation__index", { source: "birds", files: ["owl.md"] });
@@ -389,6 +433,25 @@ test("says that web pages need an action that the caller does not have", async (
   const qm = await start({ root: folderWith(birds) });
   const outcome = await qm.invoke("rag_operation__index", { source: "web", urls: ["http://127.0.0.1/"] });
   expect(outcome).toMatchObject({ status: "refused", reason: "indexing this needs web__fetch, which you cannot use" });
+});
+
+test("indexes nothing when a budget is used up midway", async () => {
+  const qm = await start({ root: folderWith(birds), policy: { budgets: { session: { calls: 3 } } } });
+  const outcome = await qm.invoke("rag_operation__index", { source: "birds", folder: "." });
+  expect(outcome).toMatchObject({ error: { code: "budget_exceeded" } });
+  qm.usePolicy({});
+  expect(await call(qm, "rag_operation__list", {})).toEqual({ sources: [] });
+});
+
+test("hides a stored answer from a caller that may no longer read its documents", async () => {
+  const qm = await start({ root: folderWith(birds), infospace: { enabled: true } });
+  await call(qm, "rag_operation__index", { source: "birds", folder: "." });
+  const recalling = { action: "rag_operation__recall", args: { query: "owls mice" }, name: "answer" };
+  const { handle } = await call(qm, "infospace__apply", recalling);
+  const load = () => qm.invoke("infospace__load", { target: String(handle) });
+  expect((await load()).status).toBe("done");
+  qm.usePolicy({ rules: [{ name: "r", rule: "tool.name == 'file__read'", effect: "hide" }] });
+  expect((await load()).status).toBe("failed");
 });
 
 test("drops a source with everything in it", async () => {

@@ -9,7 +9,7 @@ import { SYSTEM_SESSION } from "../core/events.ts";
 import { canonicalJson, type JsonObject } from "../core/json.ts";
 import { LruMap } from "../core/lru-map.ts";
 import { findNearest } from "../core/nearest.ts";
-import type { ResourceAccess } from "../infospace/infospace.ts";
+import type { ResourceAccess } from "../core/resource-access.ts";
 import { type ActorProblem, type CompiledActor, findActorProblems, isOwner } from "../policy/actors.ts";
 import { decide, evaluateAccess, type PolicyDecision } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";

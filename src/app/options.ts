@@ -66,7 +66,7 @@ export interface QuartermasterOptions {
   readonly search?: SearchSettings;
   /** Stores long results as notes. Absent: they are cut. */
   readonly infospace?: InfospaceSettings;
-  /** What actors remember across sessions. Absent: the categories `memory_operation` and `memory_entry` do not exist. */
+  /** The memories that actors keep across sessions. Absent: the categories `memory_operation` and `memory_entry` do not exist. */
   readonly memory?: { readonly enabled: boolean };
   /** Indexes documents and recalls passages from them. Absent: no. */
   readonly rag?: { readonly enabled: boolean };

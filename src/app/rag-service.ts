@@ -1,5 +1,6 @@
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
+import type { TextChecks } from "../core/text-checks.ts";
 import { toPlainQuery } from "../infospace/search/create-note-search.ts";
 import type { DocumentSource } from "../infospace/search/documents.ts";
 import { createNoteVectorIndex } from "../infospace/search/note-vectors.ts";
@@ -20,7 +21,7 @@ export interface RagServiceOptions {
   readonly store: RagStore;
   /** Absent: sources are searched by words only. */
   readonly meaning?: EmbeddingSearchOptions | undefined;
-  readonly rights: Omit<RagRights, "toText" | "scan" | "holdsSecret">;
+  readonly rights: Omit<RagRights, "toText" | keyof TextChecks>;
   readonly mask: SecretMasker;
 }
 

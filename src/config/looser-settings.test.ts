@@ -9,6 +9,8 @@ const rule = (more: object = {}) => ({ policy: { rules: [{ name: "r", rule: "tru
 const gate = (more: object = {}) => ({ policy: { gates: { g: { guards: ["a__b"], ...more } } } });
 const server = (more: object = {}) => ({ servers: { s: { command: "x", ...more } } });
 const tool = (more: object = {}) => server({ tools: { t: more } });
+const web = (more: object = {}) => ({ providers: { web: { enabled: true, ...more } } });
+const exec = (more: object = {}) => ({ providers: { exec: { enabled: true, ...more } } });
 const world = (actions: readonly string[]) => ({ worlds: { w: { actions } } });
 const category = (value: unknown) => ({ approvals: { categories: { file: value } } });
 
@@ -106,6 +108,21 @@ test.each<[object, object, string]>([
   [{}, { providers: { file: { read_only: false } } }, "providers.file.read_only is off, so files can be changed"],
   [{ providers: { file: { root: "a" } } }, {}, "providers.file.root is another folder"],
   [{ providers: { file: { enabled: false } } }, {}, "providers.file.enabled adds the category file"],
+  [{}, web(), "providers.web.enabled adds the category web"],
+  [web(), web({ allow_hosts: ["a:1"] }), 'providers.web.allow_hosts also lists "a:1"'],
+  [web(), web({ respect_robots: false }), "providers.web.respect_robots is off"],
+  [exec(), exec({ unisolated: true }), "providers.exec.unisolated runs programs without a sandbox"],
+  [exec(), exec({ folder: "other" }), "providers.exec.folder is another folder"],
+  [exec(), exec({ max_timeout_ms: 600_001 }), "providers.exec.max_timeout_ms rose from 600000 to 600001"],
+  [exec(), exec({ env: { A: "1" } }), 'providers.exec.env also lists "A"'],
+  [exec({ env: { A: "1" } }), exec({ env: { A: "2" } }), "providers.exec.env.A has another value"],
+  [exec(), exec({ allow_env: ["A"] }), 'providers.exec.allow_env also lists "A"'],
+  [exec(), exec({ sandbox: { network: true } }), "providers.exec.sandbox.network lets programs use the network"],
+  [exec(), exec({ sandbox: { read: ["a"] } }), 'providers.exec.sandbox.read also lists "a"'],
+  [exec(), exec({ sandbox: { write: ["a"] } }), 'providers.exec.sandbox.write also lists "a"'],
+  [exec(), exec({ sandbox: { processes: 129 } }), "providers.exec.sandbox.processes rose from 128 to 129"],
+  [exec({ sandbox: { cpu_seconds: 1 } }), exec(), "providers.exec.sandbox.cpu_seconds rose from 1 to no limit"],
+  [server({ sandbox: {} }), server(), "servers.s.sandbox is gone, so nothing is isolated"],
   [server({ pin: true }), server({ pin: false }), "servers.s.pin is off, so changed tools are not withheld"],
   [tool({ approval: true }), tool(), "servers.s.tools.t.approval no longer asks"],
   [tool({ enabled: false }), server(), "servers.s.tools.t is offered"],

@@ -73,7 +73,7 @@ const rag = z
   .prefault({})
   .describe("Recalling passages of indexed documents.");
 
-/** They could change the program that sets the limits, before it does. */
+/** Such a variable could change the program that sets the limits, before it sets them. */
 const isLoaderVariable = (name: string) => /^(?:LD_|GLIBC_|GCONV_|LOCPATH$|NLSPATH$|MALLOC_)/.test(name);
 const variableName = () =>
   z

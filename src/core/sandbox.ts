@@ -1,4 +1,4 @@
-/** What a program in a sandbox may reach besides the system's own programs and libraries. */
+/** The files and the network that a program may reach, besides the system's own programs and libraries. */
 export interface SandboxGrants {
   readonly network: boolean;
   /** Absolute paths that it may read. */
@@ -23,7 +23,7 @@ export interface SandboxSettings extends SandboxGrants, SandboxLimits {}
 export interface SandboxRequest {
   readonly settings: SandboxSettings;
   readonly command: readonly string[];
-  /** If the program cannot reach it, it starts in its private temporary folder. */
+  /** A program that cannot reach this folder starts in its private temporary folder. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** The descriptors of the program: the standard streams, then others. */
@@ -32,7 +32,7 @@ export interface SandboxRequest {
 
 export type SandboxStream = "pipe" | "ignore";
 
-/** What to spawn in place of the command that was requested. Call `sendInputs` with the streams of the child. */
+/** The program to spawn in place of the requested command. Call `sendInputs` with the streams of the child. */
 export interface SandboxedCommand {
   readonly file: string;
   readonly args: readonly string[];
@@ -44,7 +44,7 @@ export interface SandboxedCommand {
     /** The leader of a process group. */
     readonly detached: true;
   };
-  /** What the sandbox reads from a descriptor. It holds the variables, which the list of processes must not show. */
+  /** Texts for the sandbox to read, by descriptor. They hold the variables, which the list of processes must not show. */
   readonly inputs: ReadonlyMap<number, string | Uint8Array>;
   /** The sandbox writes `exit-code` or `started` to it only if the program was started, at the latest when that ends. */
   readonly statusFd: number;
@@ -64,12 +64,18 @@ export interface SandboxUser {
   readonly gid: number;
 }
 
+/** The folders of programs that every sandbox shows. */
+export const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
+
+/** The problem of a sandbox until it has been tested. */
+export const UNTESTED_SANDBOX = "the sandbox has not been tested yet";
+
 export interface Sandbox {
-  /** Tests for real, once. Answers why no program can be isolated on this machine, or undefined. */
+  /** Tests for real, once. Returns why no program can be isolated on this machine, or undefined. */
   findProblem(): Promise<string | undefined>;
   /** Like `findProblem`, but a test that another process has passed on this machine counts. For showing actions only. */
   findKnownProblem(): Promise<string | undefined>;
-  /** The newest answer of both. Until there is one, it says so. */
+  /** The last result of both, or `UNTESTED_SANDBOX`. */
   getProblem(): string | undefined;
   /** Throws if programs cannot be isolated, so that none runs without a sandbox. */
   prepare(request: SandboxRequest): Promise<SandboxedCommand>;

@@ -2,6 +2,7 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
+import type { ResourceAccess } from "../core/resource-access.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { InfospaceStore, NewCollection, RemovedCounts } from "./infospace-store.ts";
 import type { Collection, CollectionItem, Note, NoteFacts, NoteVisibility, Resource } from "./note.ts";
@@ -73,6 +74,3 @@ export interface InfospaceOptions {
   /** Records what a call reads, as the sources of what it writes. Absent: sources are not tracked. */
   readonly lineage?: Pick<Lineage, "add" | "sources"> | undefined;
 }
-
-/** `hidden`: the caller must not learn that the resource exists. `asks`: a person may still approve the use. */
-export type ResourceAccess = "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };

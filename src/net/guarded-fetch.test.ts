@@ -1,23 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
-import { createServer as createSecureServer } from "node:https";
+import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { startServer } from "../../test/support/local-server.ts";
 import { createGuardedFetch, type GuardedRequest, type GuardOptions } from "./guarded-fetch.ts";
-
-async function startServer(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
 
 function open(options: GuardOptions) {
   const guarded = createGuardedFetch(options);
@@ -184,7 +174,7 @@ test("does not follow a redirect from https to http", async () => {
     seen++;
     response.end("plain");
   });
-  const server = createSecureServer(createCertificate(), (_, response) => {
+  const server = createServer(createCertificate(), (_, response) => {
     response.writeHead(302, { Location: `http://${plain}/` }).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

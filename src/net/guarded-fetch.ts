@@ -11,9 +11,9 @@ export interface GuardedRequest {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
-  /** Counts decoded bytes. What is longer is cut, and the response says so. */
+  /** In decoded bytes. A longer body is cut, and the response says so. */
   readonly maxBytes: number;
-  /** One more is an error. With 0, the response is the redirect itself. */
+  /** Another redirect is an error. With 0, the response is the redirect itself. */
   readonly maxRedirects: number;
   /** For all hops together. */
   readonly timeoutMs: number;
@@ -37,7 +37,7 @@ export interface GuardOptions {
   readonly allowHosts?: readonly string[];
   /** Default: the resolver of the system, all addresses. */
   readonly lookup?: ((host: string) => Promise<readonly HostAddress[]>) | undefined;
-  /** Called before each request, also after a redirect, when its host was checked. Throws to refuse it. */
+  /** Called before each request, also after a redirect, once its host is checked. Throws to refuse the request. */
   readonly beforeRequest?: ((url: URL, signal: AbortSignal) => Promise<void> | void) | undefined;
 }
 

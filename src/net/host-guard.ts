@@ -52,10 +52,8 @@ export function createHostGuard(
     },
     guard(createConnector) {
       return (options, callback) => {
-        // Undici leaves the port out if it is the one of the protocol.
-        const port = options.port || (options.protocol === "https:" ? "443" : "80");
         const host = isIP(options.hostname) === 6 ? `[${options.hostname}]` : options.hostname;
-        const isHostAllowed = isAllowed(host, port);
+        const isHostAllowed = isAllowed(host, getPort(options));
         // An address is not looked up, so it is checked here.
         if (isIP(options.hostname) !== 0 && !isHostAllowed && !isPublicAddress(options.hostname))
           return callback(createAddressError(host), null);
@@ -96,7 +94,9 @@ function normalizeAllowedHost(text: string): string {
   return port === undefined ? hostname : `${hostname}:${Number(port)}`;
 }
 
-const getPort = ({ port, protocol }: URL): string => port || (protocol === "https:" ? "443" : "80");
+/** URLs and undici leave the port out if it is the one of the protocol. */
+const getPort = ({ port, protocol }: { readonly port: string; readonly protocol: string }): string =>
+  port || (protocol === "https:" ? "443" : "80");
 /** Credentials in an address are not repeated. */
 const quoteUrl = (text: string): string => quoteName(clip(text.replace(/\/\/[^/?#]*@/, "//…@"), 200));
 
@@ -106,7 +106,6 @@ const createAddressError = (host: string): QmError =>
     hint: "Only public addresses can be reached. An operator can allow a host in providers.web.allow_hosts.",
   });
 
-const refused = new BlockList();
 const NOT_PUBLIC_IPV4 = [
   "0.0.0.0/8", // this network
   "10.0.0.0/8", // private
@@ -125,26 +124,29 @@ const NOT_PUBLIC_IPV4 = [
   "224.0.0.0/4", // multicast
   "240.0.0.0/4", // reserved, and broadcast
 ];
-/** Inside the only global range, 2000::/3. What embeds an IPv4 address is refused, because a relay could lead anywhere. */
+/** Inside the only public range. An address that embeds an IPv4 address is refused, because a relay could lead anywhere. */
 const NOT_PUBLIC_IPV6 = [
   "2001::/23", // protocol assignments, with Teredo
   "2001:db8::/32", // documentation
   "2002::/16", // 6to4
   "3fff::/20", // documentation
 ];
-for (const range of NOT_PUBLIC_IPV4) addRange(refused, range, "ipv4");
-for (const range of NOT_PUBLIC_IPV6) addRange(refused, range, "ipv6");
-const global = new BlockList();
-addRange(global, "2000::/3", "ipv6");
+const notPublicIpv4 = createAddressList(NOT_PUBLIC_IPV4, "ipv4");
+const notPublicIpv6 = createAddressList(NOT_PUBLIC_IPV6, "ipv6");
+const publicIpv6 = createAddressList(["2000::/3"], "ipv6");
 
-function addRange(list: BlockList, range: string, family: "ipv4" | "ipv6"): void {
-  const [address = "", bits] = range.split("/");
-  list.addSubnet(address, Number(bits), family);
+function createAddressList(ranges: readonly string[], family: "ipv4" | "ipv6"): BlockList {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [address = "", bits] = range.split("/");
+    list.addSubnet(address, Number(bits), family);
+  }
+  return list;
 }
 
 /** Whether an address is public unicast. A text that is no plain address, or one with a zone, is not. */
 function isPublicAddress(address: string): boolean {
-  if (isIPv4(address)) return !refused.check(address, "ipv4");
+  if (isIPv4(address)) return !notPublicIpv4.check(address, "ipv4");
   if (!isIPv6(address) || address.includes("%")) return false;
-  return global.check(address, "ipv6") && !refused.check(address, "ipv6");
+  return publicIpv6.check(address, "ipv6") && !notPublicIpv6.check(address, "ipv6");
 }

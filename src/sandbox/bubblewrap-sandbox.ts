@@ -5,7 +5,7 @@ import { release } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
 import { QmError } from "../core/errors.ts";
 import { canonicalJson } from "../core/json.ts";
-import type { Sandbox, SandboxUser } from "../core/sandbox.ts";
+import { type Sandbox, type SandboxUser, UNTESTED_SANDBOX } from "../core/sandbox.ts";
 import { type BubblewrapPrograms, buildBubblewrapCommand, NOBODY } from "./bubblewrap.ts";
 import { runSelfTest } from "./self-test.ts";
 
@@ -28,20 +28,18 @@ export interface PassedTests {
 
 interface SandboxParts {
   readonly host: SandboxHost;
-  /** Our version: another one may build other commands. */
+  /** The version of Quartermaster. Another one may build other commands. */
   readonly version: string;
   readonly passed: PassedTests;
-  /** Files and folders that no program can reach, whatever is granted. Read for each program. */
+  /** Files and folders that no grant opens to a program. Read for each program. */
   protect(): readonly string[];
 }
-
-const UNTESTED = "the sandbox has not been tested yet";
 
 /** A sandbox of Linux namespaces. It is tested once, when a program first needs it, and used only if the test passes. */
 export function createBubblewrapSandbox({ host, version, passed, protect }: SandboxParts): Sandbox {
   let tested: Promise<string | undefined> | undefined;
-  let looked: Promise<string | undefined> | undefined;
-  let newest: string | undefined = UNTESTED;
+  let known: Promise<string | undefined> | undefined;
+  let newest: string | undefined = UNTESTED_SANDBOX;
 
   async function test(): Promise<string | undefined> {
     const found = host.platform === "linux" ? findPrograms(host) : "sandboxes need Linux";
@@ -53,10 +51,10 @@ export function createBubblewrapSandbox({ host, version, passed, protect }: Sand
     return problem;
   }
 
-  async function look(): Promise<string | undefined> {
+  async function readPassedTest(): Promise<string | undefined> {
     const found = findPrograms(host);
-    const isKnown = typeof found !== "string" && (await passed.read()) === (await identify(found));
-    if (!isKnown) return findProblem();
+    const hasPassed = typeof found !== "string" && (await passed.read()) === (await identify(found));
+    if (!hasPassed) return findProblem();
     if (tested === undefined) newest = undefined;
     return newest;
   }
@@ -79,22 +77,22 @@ export function createBubblewrapSandbox({ host, version, passed, protect }: Sand
   return {
     findProblem,
     findKnownProblem() {
-      looked ??= look();
-      return tested ?? looked;
+      known ??= readPassedTest();
+      return tested ?? known;
     },
     getProblem: () => newest,
     chooseUser,
     async prepare(request) {
       const problem = await findProblem();
       const found = findPrograms(host);
-      if (problem !== undefined || typeof found === "string") throw noSandboxError(problem ?? String(found));
+      if (problem !== undefined || typeof found === "string") throw createNoSandboxError(problem ?? String(found));
       const user = await chooseUser(request.settings.write[0]);
       return buildBubblewrapCommand(request, found, protect(), user);
     },
   };
 }
 
-const noSandboxError = (problem: string): QmError =>
+const createNoSandboxError = (problem: string): QmError =>
   new QmError("action_failed", `the program was not started: there is no sandbox: ${problem}`, {
     hint: "A person must install or repair it, or change the configuration.",
   });

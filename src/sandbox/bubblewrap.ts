@@ -3,7 +3,7 @@ import { realpath } from "node:fs/promises";
 import { arch } from "node:os";
 import { resolve } from "node:path";
 import { QmError } from "../core/errors.ts";
-import type { SandboxedCommand, SandboxRequest, SandboxUser } from "../core/sandbox.ts";
+import { type SandboxedCommand, type SandboxRequest, type SandboxUser, SYSTEM_PATH } from "../core/sandbox.ts";
 import {
   createWriteError,
   findHiddenPaths,
@@ -47,8 +47,7 @@ const SYSTEM_SETTINGS = [
 const NETWORK_SETTINGS = ["/etc/hosts", "/etc/resolv.conf", "/etc/services", "/etc/protocols"];
 const SHARED_MEMORY_BYTES = 16 * 1024 * 1024;
 const OPEN_FILES = 1_024;
-const SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin";
-/** Where `BECOME_USER` shows the granted files to the sandbox. */
+/** The folder under which `BECOME_USER` mounts the granted files for the sandbox. */
 const STAGE = "/mnt";
 /**
  * For root: gives up the rights of root, and shows granted files below private folders to a user that may not enter those.
@@ -85,7 +84,7 @@ export async function buildBubblewrapCommand(
   const grants = await resolveGrants(settings);
   for (const program of Object.values(programs)) {
     const real = await realpath(program).catch(() => program);
-    // A program could replace it, and the next one would not be isolated.
+    // A sandboxed program could replace this one, and the next program would not be isolated.
     const around = grants.find(({ path, canWrite }) => canWrite && (isInside(real, path) || isInside(program, path)));
     if (around !== undefined) throw createWriteError(around.path, `it holds ${program}`);
   }
@@ -109,18 +108,18 @@ export async function buildBubblewrapCommand(
     ]),
     ...["--proc", "/proc", "--dev", "/dev", "--size", String(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"],
     ...["--remount-ro", "/dev", "--size", String(fileBytes), "--tmpfs", "/tmp"],
-    // The names of the keys of the login session.
+    // It lists the names of the keys of the login session.
     ...(existsSync("/proc/keys") ? ["--ro-bind", "/dev/null", "/proc/keys"] : []),
     ...shown.flatMap(({ path, canWrite }, at) => [canWrite ? "--bind" : "--ro-bind", findSource(path, at), path]),
     ...listHidingMounts(hidden),
     ...["--remount-ro", "/", "--chdir", isGranted || isAround ? folder : "/tmp"],
   ];
-  const variables = { PATH: SEARCH_PATH, HOME: "/tmp", TMPDIR: "/tmp", LANG: "C.UTF-8", ...env };
+  const variables = { PATH: SYSTEM_PATH, HOME: "/tmp", TMPDIR: "/tmp", LANG: "C.UTF-8", ...env };
   const setting = Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
   const [optionsFd, filterFd, statusFd] = [streams.length, streams.length + 1, streams.length + 2];
   const channels = ["--seccomp", String(filterFd), "--json-status-fd", String(statusFd)];
   const options = [...ISOLATION, ...channels, ...(settings.network ? [] : ["--unshare-net"]), ...mounts, ...setting];
-  // The options are separated by it, so a variable that holds one could add options.
+  // NUL characters separate the options, so a variable that holds one could add options.
   if ([...options, ...command].some((text) => text.includes("\0")))
     throw new QmError("invalid_arguments", "a program, its folder and its variables cannot hold NUL characters");
   const isolate = [programs.bwrap, "--args", String(optionsFd), "--", programs.prlimit, ...listLimits(settings), "--"];

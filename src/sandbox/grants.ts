@@ -6,7 +6,7 @@ import type { SandboxGrants } from "../core/sandbox.ts";
 /** A grant of one of these, or of a folder around it, would undo the sandbox. */
 const NEVER_GRANTED = ["/dev", "/etc", "/proc", "/run", "/sys", "/tmp", "/usr", "/var"];
 
-/** Below which others may be granted or hidden. */
+/** A file or folder that a program may reach. Paths below it may be granted or hidden on their own. */
 interface Grant {
   readonly path: string;
   readonly canWrite: boolean;
@@ -72,7 +72,7 @@ export async function findHiddenPaths(
 }
 
 /**
- * The hooks and settings in it run programs outside the sandbox when a person uses git. A link is left alone: a program
+ * The `.git` of each writable folder: its hooks and settings run programs outside the sandbox when a person uses git. A link is left alone: a program
  * may have made it.
  */
 async function listRepositories(grants: readonly Grant[]): Promise<readonly string[]> {

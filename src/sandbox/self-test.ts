@@ -22,7 +22,7 @@ interface SelfTestQuestions {
   readonly namespaces: Readonly<Record<string, string>>;
 }
 
-/** Runs inside the sandbox, as text: tries what must fail, and what must work, and prints what went wrong. */
+/** The program that runs inside the sandbox. It tries what must fail and what must work, and prints what went wrong. */
 const ATTEMPTS = `
 const fs = require("node:fs"), net = require("node:net"), { spawnSync } = require("node:child_process");
 const { argv, kill, exit } = require("node:process"), q = JSON.parse(argv[1]), wrong = [];
@@ -48,7 +48,7 @@ const end = () => { console.log(JSON.stringify({ wrong })); exit(0); };
 socket.on("connect", () => { wrong.push("it reached the network"); end(); }).on("error", end);
 `;
 
-/** Tries to break out of a sandbox. Answers why it cannot be trusted, or undefined if every attempt was refused. */
+/** Tries to break out of a sandbox. Returns why it cannot be trusted, or undefined if every attempt was refused. */
 export async function runSelfTest(host: SandboxHost, programs: BubblewrapPrograms): Promise<string | undefined> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-sandbox-")));
   let connections = 0;

@@ -1,4 +1,4 @@
-import type { Sandbox } from "../core/sandbox.ts";
+import { type Sandbox, SYSTEM_PATH } from "../core/sandbox.ts";
 import { coverInheritedFds } from "./inherited-fds.ts";
 
 /**
@@ -30,11 +30,11 @@ export const unisolatedSandbox: Sandbox = {
       args: ["-c", SCRIPT, "sh", String(inputFd), String(statusFd), ...limits, ...command],
       options: {
         cwd,
-        env: { PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8", ...env },
+        env: { PATH: SYSTEM_PATH, LANG: "C.UTF-8", ...env },
         stdio: await coverInheritedFds([...streams, "pipe", "pipe"]),
         detached: true,
       },
-      // Never written to and never closed, so that its end is the end of this process.
+      // The pipe is never written to and never closed, so it ends when this process does.
       inputs: new Map(),
       statusFd,
     };

@@ -5,7 +5,7 @@ import { type MemoryText, memoryLayers, memoryLimits, memoryTypes } from "../pro
 import { bindList, type Sql, type SqlRow, sql, toStorableText } from "./sql.ts";
 import { optionalField, readIntactRows, readKnownText } from "./sql-rows.ts";
 
-/** The earlier versions that stay: of one entry, and of one layer of one owner. */
+/** How many earlier versions stay: of one entry, and of one layer of one owner. */
 const HISTORY = { entry: 100, layer: 5_000 } as const;
 
 const facts = sql`id, tenant, layer, actor, slug, version, name, description, type, changed_at, changed_by, user_id,

@@ -6,7 +6,7 @@ import type { Provider } from "../catalog/define-action.ts";
 import type { LoadedConfig } from "../config/parse.ts";
 import type { SandboxConfig } from "../config/sandbox-schema.ts";
 import { getErrorMessage } from "../core/errors.ts";
-import type { Sandbox, SandboxSettings } from "../core/sandbox.ts";
+import { type Sandbox, type SandboxSettings, UNTESTED_SANDBOX } from "../core/sandbox.ts";
 import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
 import type { Gate } from "../policy/tool-policy.ts";
 import { getSandboxTestPath } from "./state-paths.ts";
@@ -21,8 +21,6 @@ interface SandboxPlace {
   /** Whether a passed self-test is stored for other processes. */
   readonly mayWrite: boolean;
 }
-
-const UNTESTED = "the sandbox has not been tested yet";
 
 /** The sandbox of a workspace. Its code is loaded when it is first needed. */
 export function createWorkspaceSandbox({ storePath, searchPath, protect, mayWrite }: SandboxPlace): Sandbox {
@@ -53,7 +51,7 @@ export function createWorkspaceSandbox({ storePath, searchPath, protect, mayWrit
   return {
     findProblem: async () => (await load()).findProblem(),
     findKnownProblem: async () => (await load()).findKnownProblem(),
-    getProblem: () => (loaded === undefined ? UNTESTED : loaded.getProblem()),
+    getProblem: () => (loaded === undefined ? UNTESTED_SANDBOX : loaded.getProblem()),
     prepare: async (request) => (await load()).prepare(request),
     chooseUser: async (folder) => (await load()).chooseUser(folder),
   };
@@ -81,7 +79,7 @@ export function toSandboxSettings(
 }
 
 /** The settings of `exec`. Programs run as the owner of the first writable folder, if this process is root. */
-export function toExecSettings({ config, folder }: LoadedConfig, fill: Fill): SandboxSettings {
+function toExecSettings({ config, folder }: LoadedConfig, fill: Fill): SandboxSettings {
   const { folder: work, sandbox } = config.providers.exec;
   const key = "providers.exec";
   const settings = toSandboxSettings(sandbox, folder, (text, at) => fill(text, `${key}.sandbox.${at}`));
@@ -120,13 +118,13 @@ export async function findSandboxProblems(
   sandbox: Sandbox,
 ): Promise<readonly string[] | undefined> {
   const { config, folder } = loaded;
-  const resolveAt = (key: string, reach: SandboxConfig | undefined) =>
+  const toReach = (key: string, reach: SandboxConfig | undefined) =>
     reach && ([key, () => toSandboxSettings(reach, folder, (text, at) => fill(text, `${key}.${at}`))] as const);
   const used = [
     needsExecGate(config) ? (["providers.exec", () => toExecSettings(loaded, fill)] as const) : undefined,
-    resolveAt("skills.sandbox", config.skills.sandbox),
+    toReach("skills.sandbox", config.skills.sandbox),
     ...Object.entries(config.servers).map(([name, server]) =>
-      server.enabled ? resolveAt(`servers.${name}.sandbox`, server.sandbox) : undefined,
+      server.enabled ? toReach(`servers.${name}.sandbox`, server.sandbox) : undefined,
     ),
   ].filter((each) => each !== undefined);
   if (used.length === 0) return undefined;

@@ -14,7 +14,7 @@ import type { SecretStore } from "../mcp/secret-store.ts";
 import { getSecretsPath } from "./state-paths.ts";
 
 /** The secrets in the file, by name. Empty if there is no file. Throws `store_failed`. */
-export function readSecrets(path: string): Readonly<Record<string, string>> {
+function readSecrets(path: string): Readonly<Record<string, string>> {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -131,13 +131,15 @@ export function createSecretLister(
   };
 }
 
-/** The variables in `secrets` and in the credentials of models, servers, peers, clients and people. */
+/** The variables in `secrets`, in credentials, and in what programs and servers get. */
 function listVariableSecrets(config: Config, env: Environment): readonly NamedSecret[] {
-  const { secrets, search, models, servers, apis, peers, gateway, a2a, approvals } = config;
+  const { secrets, search, providers, models, servers, apis, peers, gateway, a2a, approvals } = config;
+  const { web, exec } = providers;
   const clients = [gateway.profiles, a2a.clients, approvals.approvers].flatMap((each) => Object.values(each));
   const texts = [
     ...secrets,
     search.embedder.apiKey ?? "",
+    ...[web.search?.url ?? "", web.search?.token ?? "", ...Object.values(exec.env)],
     ...Object.values(models).map(({ apiKey = "" }) => apiKey),
     ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => {
       return [...args, ...Object.values(env), ...Object.values(headers), url, oauth?.clientSecret ?? ""];

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
 import { CONFIG_FILE } from "../config/config-file.ts";
-import { addConfiguredServers, removeConfiguredServer } from "../config/edit-servers.ts";
+import { addConfiguredServers, removeConfiguredServer } from "../config/edit-config.ts";
 import type { LoadedConfig } from "../config/parse.ts";
 import type { Environment } from "../config/references.ts";
 import type { Runtime } from "../core/runtime.ts";

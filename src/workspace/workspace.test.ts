@@ -100,6 +100,25 @@ secrets: ["\${env:TOKEN}"]
   expect(written).not.toContain("bob");
 });
 
+test("redacts the variables that a search engine and programs get", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": `
+providers:
+  web: { search: { kind: searxng, url: "http://localhost/\${env:PATH_KEY}", token: "\${env:TOKEN}" } }
+  exec: { env: { KEY: "\${env:PROGRAM_KEY}" } }
+`,
+    "a.txt": "token-1111 path-2222 program-3333",
+  });
+  const env = { TOKEN: "token-1111", PATH_KEY: "path-2222", PROGRAM_KEY: "program-3333" };
+
+  const { quartermaster } = await open(folder, { env });
+  await quartermaster.invoke("file__grep", { pattern: "token-1111|path-2222|program-3333" });
+
+  const written = JSON.stringify(await quartermaster.ledger.read({}));
+  expect(written).toContain("file__grep");
+  expect(written).not.toMatch(/token-1111|path-2222|program-3333/);
+});
+
 test("rejects an unencrypted registry when it opens", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "mcp: { registry: http://registry.example }" });
 

@@ -1,12 +1,14 @@
 import { createSocket } from "node:dgram";
 import { Resolver } from "node:dns/promises";
-import { createServer, type RequestListener } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { createQuartermaster, type Quartermaster } from "../../src/app/quartermaster.ts";
 import { createGuardedFetch } from "../../src/net/guarded-fetch.ts";
 import { createHostGuard } from "../../src/net/host-guard.ts";
-import { type WebProviderOptions, webProvider } from "../../src/providers/web/web-provider.ts";
+import { createTestWebProvider } from "../../src/providers/web/testing.ts";
+import type { WebProviderOptions } from "../../src/providers/web/web-provider.ts";
+import { startServer } from "../support/local-server.ts";
 
 /** It answers on every address of this machine, and must get no connection. */
 let connections = 0;
@@ -19,10 +21,8 @@ beforeAll(async () => {
 });
 afterAll(() => inner.close());
 
-function open(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
-  const web = webProvider({ userAgent: "Quartermaster/1", nodePath: process.execPath, elapsed: () => 0, ...options });
-  return createQuartermaster({ providers: [web] });
-}
+const open = (options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> =>
+  createQuartermaster({ providers: [createTestWebProvider(options)] });
 
 /** The outcome, which must have caused no connection to the server. */
 async function fetchPage(options: Partial<WebProviderOptions>, url: string) {
@@ -153,13 +153,6 @@ test("an allowed host with the port of the protocol needs no port in the URL", a
 
   expect(ended).not.toMatchObject({ code: "address_refused" });
 });
-
-async function startServer(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
 
 const redirectTargets = [
   "http://127.0.0.1:PORT/",

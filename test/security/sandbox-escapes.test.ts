@@ -106,6 +106,7 @@ const attempts: Readonly<Record<string, string>> = {
   "makes the system writable!": "sh('mount', '-o', 'remount,rw', '/usr'); return true",
   "changes the root!": "sh('chroot', '.', '/bin/true'); return true",
   "makes a device!": "sh('mknod', 'disk', 'b', '8', '0'); return true",
+  "creates a file beside the devices!": "fs.writeFileSync('/dev/made', 'x'); return true",
   "opens devices!":
     "return ['mem', 'kmsg', 'sda', 'vda', 'kvm', 'fuse', 'net/tun', 'uinput'].some((d) => { try { fs.openSync('/dev/' + d, 'r'); return true } catch { return false } })",
   "has a terminal to type into!": "fs.openSync('/dev/tty', 'r+'); return true",

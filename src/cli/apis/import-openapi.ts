@@ -3,7 +3,7 @@ import { basename, resolve } from "node:path";
 import { systemRuntime } from "../../app/system-runtime.ts";
 import type { ApiConfig } from "../../config/apis-schema.ts";
 import { CONFIG_FILE } from "../../config/config-file.ts";
-import { setConfiguredApi } from "../../config/edit-servers.ts";
+import { setConfiguredApi } from "../../config/edit-config.ts";
 import { serverName } from "../../config/mcp-schema.ts";
 import { listVariables, SECRET_PREFIX } from "../../config/references.ts";
 import { formatCount, quoteShellWord, toOneLine } from "../../core/display-text.ts";

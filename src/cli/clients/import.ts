@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import { systemRuntime } from "../../app/system-runtime.ts";
 import { CONFIG_FILE } from "../../config/config-file.ts";
-import { addConfiguredServers } from "../../config/edit-servers.ts";
+import { addConfiguredServers } from "../../config/edit-config.ts";
 import { checkServerEntry, serverName } from "../../config/mcp-schema.ts";
 import {
   escapeUnsafe,

@@ -151,7 +151,7 @@ function createUnknownApiError(name: string, known: readonly string[]): QmError 
 }
 
 async function removeApi(context: Context, { config, configPath, storePath }: Workspace, name: string): Promise<void> {
-  const { removeConfiguredApi } = await import("../../config/edit-servers.ts");
+  const { removeConfiguredApi } = await import("../../config/edit-config.ts");
   const { removeCompiledApis } = await import("../../workspace/apis.ts");
   await reportNotFound(context, async () => {
     if (configPath === undefined || !Object.hasOwn(config.apis, name))

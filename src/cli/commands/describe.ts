@@ -68,7 +68,7 @@ export function findSwitchedOff({ providers }: Workspace["config"], name: string
   return key === undefined || providers[key].enabled ? undefined : `providers.${key}.enabled`;
 }
 
-/** What depends on the caller is no part of the catalog. */
+/** The commands that list resources. These depend on the caller, so the catalog has none of them. */
 const liveCategories: Readonly<Record<string, string>> = {
   note: "qm notes list",
   collection: "qm notes list",

@@ -25,12 +25,16 @@ describe("qm memory", () => {
   test("imports the good files of a folder and names the bad ones with their lines", async () => {
     const folder = await createMemoryFolder();
     await symlink("nowhere", join(folder, "in/gone.md"));
+    await mkdir(join(folder, "in/folder.md"));
+    await writeFile(join(folder, "in/long.md"), `---\nname: ${"x".repeat(20_000)}\n---\n`);
 
     const { out, code } = await qm(folder, ["memory", "import", "in", "--actor", "ann"]);
 
     expect(out).toContain("bad.md:4: type: give one of user, feedback, project, reference");
     expect(out).toContain("gone.md:1: ENOENT");
-    expect(out).toContain("2 created, 0 replaced, 0 unchanged, 2 refused");
+    expect(out).toContain("folder.md:1: not a file of at most");
+    expect(out).toContain("long.md:1: the front matter is too long");
+    expect(out).toContain("2 created, 0 replaced, 0 unchanged, 4 refused");
     expect(code).toBe(1);
     const listed = JSON.parse((await qm(folder, ["memory", "list", "--actor", "bob", "--json"])).out);
     expect(listed.memories).toMatchObject([{ layer: "shared", slug: "tea" }]);

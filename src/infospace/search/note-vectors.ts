@@ -23,7 +23,7 @@ export type NoteVectorIndex = ReturnType<typeof createNoteVectorIndex>;
 /** Only this many passages, the newest, have vectors: each takes a few kilobytes of memory. */
 export const MAX_VECTORS = 50_000;
 /** How many passages a search embeds while its caller waits. */
-export const MAX_UNASKED = 64;
+const MAX_UNASKED = 64;
 const FOLLOW_LIMIT_MS = 10_000;
 
 /** Semantic search over passages that change. */

@@ -99,7 +99,7 @@ export interface NoteDocument extends ReadableText {
   readonly hash: string;
   readonly name?: string | undefined;
   readonly labels: readonly string[];
-  /** Where it is. Its words are found but not embedded, so that moving it changes no vector. */
+  /** The path or address of the document. Its words are found but not embedded, so that moving it changes no vector. */
   readonly place?: string;
 }
 

@@ -1,9 +1,9 @@
 import type { Action } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
+import type { ResourceAccess } from "../../core/resource-access.ts";
 import { openSqlite } from "../../store/drivers/sqlite.ts";
 import { openStore } from "../../store/open-store.ts";
-import type { ResourceAccess } from "../infospace.ts";
 import type { InfospaceStore, Retention } from "../infospace-store.ts";
 import { toJsonContent } from "../infospace-store.ts";
 import type { NoteVisibility } from "../note.ts";

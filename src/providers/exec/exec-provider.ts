@@ -18,7 +18,7 @@ export interface ExecOptions extends ProgramPorts {
   readonly folder: string;
   readonly outputBytes: number;
   readonly timeoutMs: number;
-  /** A call may ask for this much and no more. */
+  /** The longest time that a call may ask for. */
   readonly maxTimeoutMs: number;
   /** The variables of every program. Read for each, so that a secret stored later counts. */
   readonly readEnv: () => Readonly<Record<string, string>>;

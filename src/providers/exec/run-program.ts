@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { onAbort, settlesWithin } from "../../core/async.ts";
 import { escapeUnsafe } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
-import { clip } from "../../core/json.ts";
+import { clip, omitUndefined } from "../../core/json.ts";
 import { type Sandbox, type SandboxedCommand, type SandboxRequest, sendInputs } from "../../core/sandbox.ts";
 
 export interface ProgramRequest extends Omit<SandboxRequest, "streams"> {
@@ -38,7 +38,7 @@ interface Output {
   readonly truncated: boolean;
 }
 
-/** More output than this is not worth reading: the program is stopped. */
+/** The program is stopped when it writes this much more than is returned. */
 const DISCARDED_BYTES = 64 * 1024 * 1024;
 const REASON_CHARS = 400;
 /** A program that is not isolated can leave a process behind that holds the pipes. */
@@ -67,7 +67,7 @@ export async function runUntilEnd(
     try {
       sendSignal(-Number(child.pid), "SIGKILL");
     } catch {
-      // It has just ended.
+      // The program has just ended.
     }
   };
   function stop(why: ProgramEnd["stopped"]): void {
@@ -152,13 +152,14 @@ function collectOutput(pipe: Readable, limit: number, onFlood: () => void) {
   };
 }
 
-/** A sandbox reports a program that a signal ended as a shell does: 128 and the number of the signal. */
 function toExit({ code, signal }: { readonly code: number | null; readonly signal: string | null }) {
   if (signal !== null) return { signal };
-  if (code === null) return {};
-  const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === code) ?? [];
-  return name === undefined ? { code } : { code, signal: name };
+  return code === null ? {} : omitUndefined({ code, signal: findReportedSignal(code) });
 }
+
+/** The signal that ended a program in a sandbox. It reports one as a shell does: 128 and the number of the signal. */
+export const findReportedSignal = (code: number | null): string | undefined =>
+  Object.entries(constants.signals).find(([, number]) => number + 128 === code)?.[0];
 
 function createStartError(thrown: unknown): QmError {
   const code = (thrown as NodeJS.ErrnoException).code ?? "the system refused it";

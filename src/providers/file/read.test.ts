@@ -197,6 +197,8 @@ describe("without a limit", () => {
 
     expect(await call("read", { path: "a.txt" })).toMatchObject({ content: long, lines: 5000, truncated: false });
     expect(await call("read", { path: "a.txt", offset: 1 })).toMatchObject({ next_offset: 2001, truncated: true });
+    const small = await testRoot({ "a.txt": long }, { maxReadBytes: 1_000 });
+    expect(await small.call("read", { path: "a.txt" })).toMatchObject({ content: long, truncated: false });
   });
 
   test("a file over the limit comes in slices", async () => {
@@ -210,7 +212,10 @@ describe("an image", () => {
   const sizes = { width: 3, height: 2 };
   const png = Buffer.from("89504e470d0a1a0a0000000d4948445200000003000000020802000000", "hex");
   const gif = Buffer.from("47494638396103000200800000", "hex");
-  const jpeg = Buffer.from("ffd8ffe000104a46494600010100000100010000ffc0001108000200030301220002110103", "hex");
+  const jpeg = Buffer.from(
+    "ffd8ffe000104a46494600010100000100010000ffc40005110000ffc0001108000200030301220002110103",
+    "hex",
+  );
   const webp = Buffer.from("524946461e000000574542505650385800000000000000000200000100000000", "hex");
 
   test.each([

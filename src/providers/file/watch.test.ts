@@ -107,9 +107,10 @@ test("calls without a change do not push out the cursors of others", async () =>
 });
 
 test("does not report files as created or removed because others fill the limit", async () => {
-  const root = await testRoot({ b: "", c: "", d: "" }, { maxVisited: 2 });
+  const root = await testRoot({ "a/1": "", "b/1": "", "b/2": "" }, { maxVisited: 4 });
   const { cursor, incomplete } = await watch(root);
-  await writeFile(join(root.path, "a"), "");
+  // The new file takes the place of the one below b that was visited.
+  await writeFile(join(root.path, "a/2"), "");
 
   const answer = await watch(root, { since: cursor });
 

@@ -25,11 +25,11 @@ interface FileChange {
   readonly change: "created" | "changed" | "removed";
 }
 
-const KEPT_SNAPSHOTS = 16;
+const MAX_SNAPSHOTS = 16;
 const SNAPSHOT_ENTRIES = 20_000;
 const MAX_WAIT_MS = 60_000;
 const POLL_MS = 250;
-/** A larger folder is looked at less often: the pause grows by a millisecond for so many files. */
+/** Larger folders are looked at less often: this many files add a millisecond to the pause. */
 const FILES_PER_MS = 10;
 
 const input = z.strictObject({
@@ -45,7 +45,7 @@ const input = z.strictObject({
 });
 
 export function watchAction(root: FileRoot): Action {
-  const snapshots = new LruMap<string, FileSnapshot>(KEPT_SNAPSHOTS);
+  const snapshots = new LruMap<string, FileSnapshot>(MAX_SNAPSHOTS);
   return defineFileAction(root, {
     entry: "watch",
     description:
@@ -95,9 +95,7 @@ async function watchFiles(
     changes: found.changes,
     cursor,
     truncated: found.truncated,
-    ...(isExpired
-      ? { expired: true, note: "The cursor is no longer known, so earlier changes are not reported." }
-      : {}),
+    ...(isExpired ? { expired: true, note: "The cursor is no longer known, so earlier changes are not listed." } : {}),
     ...(now.isIncomplete ? { incomplete: true } : {}),
   };
 }

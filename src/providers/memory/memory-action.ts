@@ -1,10 +1,13 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import { yieldToEventLoop } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { isListed, type ResourceAccess } from "../../core/resource-access.ts";
 import type { InputSchema } from "../../core/standard-schema.ts";
+import type { TextChecks } from "../../core/text-checks.ts";
 import {
   formatMemoryEntry,
   getMemoryScope,
@@ -32,17 +35,13 @@ export interface MemorySearchResult {
 }
 
 /** Everything that the actions on memory need from outside. */
-export interface MemoryParts {
+export interface MemoryParts extends TextChecks {
   readonly store: MemoryStore;
   readonly now: () => Date;
   /** The policy's decision on an entry, besides that on the operation. */
-  access(entry: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };
+  access(entry: Action, caller: Caller): ResourceAccess;
   /** Searches the current entries of these scopes. */
   search(scopes: readonly MemoryScope[], query: MemorySearchQuery): Promise<MemorySearchResult>;
-  /** The signs that a text misleads models. */
-  scan(text: string): readonly string[];
-  /** Whether a text holds a secret that the configuration knows. */
-  holdsSecret(text: string): boolean;
 }
 
 /** Memory holds what a model may see, so redaction tokens in arguments stay tokens. */
@@ -122,10 +121,21 @@ export async function requireHistoryAccess(
   await requireMemoryAccess(parts, newest, context, { reads });
 }
 
-/** Whether the entry may be listed, as actions are that need approval. */
-export function mayListMemory({ access }: Pick<MemoryParts, "access">, entry: EntryFacts, caller: Caller): boolean {
-  const answer = access(toMemoryAction(entry), caller);
-  return answer === "allowed" || (answer !== "hidden" && answer.asks === true);
+const DECISIONS_PER_TURN = 50;
+
+/** Splits entries into those that the caller may see in lists, and the others. */
+export async function splitByAccess(
+  { access }: Pick<MemoryParts, "access">,
+  entries: readonly MemoryFacts[],
+  caller: Caller,
+): Promise<{ readonly listed: readonly MemoryFacts[]; readonly hidden: readonly MemoryFacts[] }> {
+  const listed: MemoryFacts[] = [];
+  const hidden: MemoryFacts[] = [];
+  for (const [at, entry] of entries.entries()) {
+    if (at % DECISIONS_PER_TURN === 0) await yieldToEventLoop();
+    (isListed(access(toMemoryAction(entry), caller)) ? listed : hidden).push(entry);
+  }
+  return { listed, hidden };
 }
 
 /** Suggestions come only from the layers of the caller, and only with entries that the policy lets it see. */
@@ -136,7 +146,7 @@ export async function createUnknownMemoryError(
 ): Promise<QmError> {
   const listSlugs = async (from: MemoryLayer): Promise<readonly string[]> => {
     const entries = await parts.store.list(getMemoryScope(caller, from));
-    return entries.filter((each) => mayListMemory(parts, each, caller)).map((each) => each.slug);
+    return (await splitByAccess(parts, entries, caller)).listed.map((each) => each.slug);
   };
   const other = memoryLayers.find((each) => each !== layer) ?? layer;
   const isInOther = (await listSlugs(other)).includes(slug);

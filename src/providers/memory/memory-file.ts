@@ -16,7 +16,7 @@ export const MEMORY_FILE_LIMIT = 8 * memoryLimits.body;
 const FRONT_MATTER_LIMIT = 16 * 1024;
 
 export interface MemoryFile extends MemoryText {
-  /** Absent: the file does not say it. */
+  /** Absent: the file names no layer. */
   readonly layer?: MemoryLayer;
 }
 

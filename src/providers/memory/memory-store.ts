@@ -2,7 +2,7 @@ import type { MemoryFacts, MemoryScope, MemoryVersion } from "./memory-entry.ts"
 import type { MemoryText } from "./memory-text.ts";
 
 export type MemoryChange = "created" | "replaced" | "unchanged";
-/** Who changes an entry, and when. */
+/** The actor and user that change an entry, and the time. */
 export type MemoryAuthor = { readonly actor: string; readonly user?: string | undefined; readonly at: Date };
 
 /** Entries with their earlier versions. Several processes may use it at once. */

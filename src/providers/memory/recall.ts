@@ -8,10 +8,10 @@ import {
   createUnknownMemoryError,
   defineMemoryAction,
   layerShape,
-  mayListMemory,
   requireHistoryAccess,
   requireMemoryAccess,
   slugShape,
+  splitByAccess,
   toMemoryView,
   typeShape,
 } from "./memory-action.ts";
@@ -80,17 +80,17 @@ async function listMemories(parts: MemoryParts, args: z.output<typeof listInput>
   const { layer, type, query = "", offset, limit } = args;
   const { caller, signal } = context;
   const scopes = (layer === undefined ? memoryLayers : [layer]).map((each) => getMemoryScope(caller, each));
-  const listed = (await Promise.all(scopes.map((scope) => parts.store.list(scope)))).flat();
-  const visible: MemoryFacts[] = [];
-  const hidden: number[] = [];
-  for (const entry of listed) {
-    if (mayListMemory(parts, entry, caller)) visible.push(entry);
-    else hidden.push(entry.id);
-  }
-  const usable = visible.filter((entry) => type === undefined || entry.type === type).sort((a, b) => b.id - a.id);
+  const entries = (await Promise.all(scopes.map((scope) => parts.store.list(scope)))).flat();
+  const { listed, hidden } = await splitByAccess(parts, entries, caller);
+  const usable = listed.filter((entry) => type === undefined || entry.type === type).sort((a, b) => b.id - a.id);
   if (query.trim() === "") return toPage(usable, offset, limit);
   // All of them are ranked, so that those of another type do not displace others.
-  const { ids, note } = await parts.search(scopes, { query, hidden, limit: Math.max(1, visible.length), signal });
+  const { ids, note } = await parts.search(scopes, {
+    query,
+    hidden: hidden.map(({ id }) => id),
+    limit: Math.max(1, listed.length),
+    signal,
+  });
   const byId = new Map(usable.map((entry) => [entry.id, entry]));
   return {
     ...toPage(

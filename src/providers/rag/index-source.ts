@@ -6,28 +6,21 @@ import { toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
-import type { DocumentChunk, NewDocument, RagSource, RagStore, SourceContents, StoredDocument } from "./rag-store.ts";
+import type { DocumentChunk, NewDocument, RagSource, SourceContents, StoredDocument } from "./rag-store.ts";
 import { type DocumentReading, documentLimits, type ReadDocument, readDocuments } from "./read-documents.ts";
-import type { RagSearch } from "./recall.ts";
-import { OPERATIONS, type RagRights, type SourceAccess } from "./source-access.ts";
+import type { RagParts } from "./recall.ts";
+import { OPERATIONS, type RagRights } from "./source-access.ts";
 import { findTitle, splitDocument } from "./split-document.ts";
-
-export interface IndexParts {
-  readonly store: RagStore;
-  readonly search: RagSearch;
-  readonly rights: RagRights;
-  readonly access: SourceAccess;
-}
 
 export type IndexRequest = SourceContents &
   Readonly<{ source: string; description?: string | undefined; preview?: boolean }>;
 
-/** Changed whenever documents are split differently, so that they are split again. */
+/** The version of the splitter. Change it with the splitter, so that unchanged documents are split again. */
 const SPLITTER = "2";
 const INDEX = actionName(OPERATIONS, "index");
 
 /** Reads all documents, then replaces the source at once. Until then, and after a failure, the former index is used. */
-export async function indexSource(parts: IndexParts, request: IndexRequest, context: CallContext): Promise<JsonObject> {
+export async function indexSource(parts: RagParts, request: IndexRequest, context: CallContext): Promise<JsonObject> {
   const { store, search, rights } = parts;
   const { caller, signal, dialogue } = context;
   const description = request.description === undefined ? undefined : checkDescription(rights, request.description);
@@ -45,7 +38,7 @@ export async function indexSource(parts: IndexParts, request: IndexRequest, cont
     mayRead: ({ read }) => rights.mayRead(caller, read),
     onProgress: (progress) => dialogue?.progress({ progress, total: reading.total, message: "documents read" }),
   });
-  if (former === undefined && found.put.length === 0) throw nothingReadError(request.source, found.failed);
+  if (former === undefined && found.put.length === 0) throw createNothingReadError(request.source, found.failed);
   const report = toReport(found, reading);
   const texts = found.put.flatMap(({ document, chunks }) => chunks.map((chunk) => ({ ...chunk, document })));
   if (request.preview) {
@@ -89,6 +82,7 @@ function checkDescription(rights: RagRights, text: string): string {
   throw new QmError("invalid_arguments", `the description could mislead models or leak: ${why}`, { hint });
 }
 
+/** How many documents a report names. */
 const LISTED = 20;
 
 function toReport(found: Comparison, reading: DocumentReading): JsonObject {
@@ -107,7 +101,7 @@ function toReport(found: Comparison, reading: DocumentReading): JsonObject {
 }
 
 /** The source that the call replaces. A source that the caller may not see keeps its name. */
-async function findFormer({ store, access }: IndexParts, request: IndexRequest, caller: Caller) {
+async function findFormer({ store, access }: RagParts, request: IndexRequest, caller: Caller) {
   const { source: name, collection } = request;
   const visible = (await access.listVisible(caller)).find((each) => each.name === name);
   const isPrivate = collection !== undefined;
@@ -120,7 +114,7 @@ async function findFormer({ store, access }: IndexParts, request: IndexRequest, 
   throw new QmError("conflict", `the name ${quoteName(name)} is taken by another source`, { hint });
 }
 
-/** What changes, and the sizes of what the caller could read afterwards. */
+/** The changes of a source, and the sizes of what the caller could read afterwards. */
 interface Comparison {
   put: NewDocument[];
   removed: number[];
@@ -198,7 +192,7 @@ const TITLE_LIMIT = 200;
 const CHUNKS_PER_TURN = 100;
 
 async function toNewDocument(document: ReadDocument, hash: string): Promise<NewDocument> {
-  const { content, isMarkdown, read } = document;
+  const { document: name, content, isMarkdown, read } = document;
   const title = document.title ?? (isMarkdown ? findTitle(content) : undefined);
   const chunks: DocumentChunk[] = [];
   for (const chunk of splitDocument(content, isMarkdown)) {
@@ -206,15 +200,8 @@ async function toNewDocument(document: ReadDocument, hash: string): Promise<NewD
     if (chunks.length === documentLimits.documentChunks) break;
     if (chunks.length % CHUNKS_PER_TURN === 0) await yieldToEventLoop();
   }
-  const { document: name } = document;
-  return {
-    document: name,
-    title: title?.slice(0, TITLE_LIMIT) ?? name,
-    hash,
-    characters: content.length,
-    read,
-    chunks,
-  };
+  const shown = title?.slice(0, TITLE_LIMIT) ?? name;
+  return { document: name, title: shown, hash, characters: content.length, read, chunks };
 }
 
 function hashDocument({ content, title = "", isMarkdown }: ReadDocument): string {
@@ -236,13 +223,13 @@ function toOwner({ tenant = "", user, actor, session }: Caller, isPrivate: boole
   return { tenant, ...owner, ...(user === undefined ? { session } : {}) };
 }
 
-function nothingReadError(source: string, failed: Comparison["failed"]): QmError {
+function createNothingReadError(source: string, failed: Comparison["failed"]): QmError {
   if (failed.length === 0) {
     return new QmError("not_found", `no document was found for ${quoteName(source)}`, {
       hint: "Check the patterns, the folder or the collection.",
     });
   }
   return new QmError("action_failed", `none of the ${failed.length} documents could be read`, {
-    details: { failed: failed.slice(0, 20) },
+    details: { failed: failed.slice(0, LISTED) },
   });
 }

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { LiveResources } from "../../catalog/snapshot.ts";
 import { SEPARATOR } from "../../core/names.ts";
-import { type IndexParts, indexSource } from "./index-source.ts";
-import { recall, recallTypes } from "./recall.ts";
+import { indexSource } from "./index-source.ts";
+import { type RagParts, recall, recallTypes } from "./recall.ts";
 import { CORPUS, createSourceAccess, type MeasuredSource, OPERATIONS, RECALL, toCorpus } from "./source-access.ts";
 
 const INDEX_MS = 60 * 60 * 1000;
@@ -15,10 +15,10 @@ const sourceName = z
 const text = (limit: number) => z.string().min(1).max(limit);
 
 /** The actions that index and recall documents, and the sources as resources of the callers that may use them. */
-export function createRagProviders(options: Omit<IndexParts, "access">) {
+export function createRagProviders(options: Omit<RagParts, "access">) {
   const { store, search } = options;
   const access = createSourceAccess(options);
-  const parts: IndexParts = { ...options, access };
+  const parts: RagParts = { ...options, access };
   const operations = [
     defineAction(OPERATIONS, {
       entry: "index",

@@ -1,7 +1,7 @@
 import type { ActionOwner, ActionProvenance } from "../../core/action.ts";
 import type { JsonObject } from "../../core/json.ts";
 
-/** What a source is made of, so that it can be indexed again without repeating it. */
+/** The documents of a source as the caller gave them, so that its name is enough to index it again. */
 export interface SourceContents {
   readonly files?: readonly string[] | undefined;
   readonly folder?: string | undefined;
@@ -64,7 +64,7 @@ export interface SourceChange {
   readonly removed: readonly number[];
 }
 
-/** The sources of a tenant. */
+/** For each tenant. */
 export const SOURCE_LIMIT = 1_000;
 
 export interface RagStore {

@@ -7,7 +7,7 @@ import { toOutcomeError } from "../../core/outcome.ts";
 import type { DocumentCall, SourceContents } from "./rag-store.ts";
 import type { RagRights } from "./source-access.ts";
 
-/** Of a source, and of one document. Chunks can be much shorter than usual: a heading and a word. */
+/** The limits of a source, and of each document. Chunks are limited too: each can be as short as a heading and a word. */
 export const documentLimits = {
   documents: 5_000,
   characters: 32_000_000,
@@ -16,7 +16,7 @@ export const documentLimits = {
   documentChunks: 10_000,
 };
 const FOLDER_DEPTH = 20;
-/** The most that a read takes: each slice of a file is searched for from its start, so there must be few. */
+/** The largest limit of `file__read`, which scans the file from its start for each slice. */
 const SLICE_LINES = 100_000;
 /** A hidden file, or one in a hidden folder. */
 const HIDDEN = /(?:^|\/)\./;
@@ -32,7 +32,7 @@ export interface ReadDocument {
   readonly read: DocumentCall;
 }
 
-/** `retryable`: reading it later may succeed. `isSkipped`: it is in a folder and not text, which is no failure. */
+/** `retryable`: reading it later may succeed. `isSkipped`: a file of a folder that is not text, which is no failure. */
 export type UnreadDocument = Readonly<{
   document: string;
   code: ErrorCode;
@@ -52,7 +52,7 @@ export interface DocumentReading {
 }
 
 /** These end the whole call: every further document would fail in the same way. */
-const ENDING: ReadonlySet<string> = new Set<ErrorCode>([
+const FATAL_CODES: ReadonlySet<string> = new Set<ErrorCode>([
   "budget_exceeded",
   "cancelled",
   "ledger_failed",
@@ -101,7 +101,7 @@ export function readDocuments(
     return [...paths].sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  /** A long file comes in slices. They must be of the same file. */
+  /** A long file comes in slices. Fails if the file changes between two of them. */
   async function readFile(path: string): Promise<ReadDocument> {
     let content = "";
     let digest: Json | undefined;
@@ -173,12 +173,13 @@ export function readDocuments(
   ): Promise<ReadDocument | UnreadDocument> {
     try {
       const found = await read();
-      // It would be sent to the embedder.
+      // The secret would be sent to the embedder.
       if (!holdsSecret(found.content)) return found;
       throw new QmError("denied", `${quoteName(document)} holds the value of a known secret`);
     } catch (thrown) {
       context.signal.throwIfAborted();
-      if (!(thrown instanceof QmError) || thrown instanceof WaitingForApproval || ENDING.has(thrown.code)) throw thrown;
+      if (!(thrown instanceof QmError) || thrown instanceof WaitingForApproval || FATAL_CODES.has(thrown.code))
+        throw thrown;
       const { code, message: error } = thrown;
       const isSkipped = !isNamed && code === "unsupported_content";
       return { document, code, error, retryable: errorCodes[code].retryable || code === "conflict", isSkipped };
@@ -220,7 +221,7 @@ export function readDocuments(
   };
 }
 
-/** Fails the call that reads. The pipeline then lets that call wait for the same person. */
+/** Fails the call that indexes. The pipeline then lets that call wait for the same person. */
 class WaitingForApproval extends QmError {
   constructor(action: string) {
     super("action_failed", `${action} waits for approval, so nothing was indexed yet`);

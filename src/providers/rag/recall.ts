@@ -2,9 +2,8 @@ import type { CallContext } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { quoteName, SEPARATOR } from "../../core/names.ts";
-import type { IndexParts } from "./index-source.ts";
-import type { DocumentChunk, RagDocument, RagSource, StoredChunk, StoredDocument } from "./rag-store.ts";
-import { CORPUS } from "./source-access.ts";
+import type { DocumentChunk, RagDocument, RagSource, RagStore, StoredChunk, StoredDocument } from "./rag-store.ts";
+import { CORPUS, type RagRights, type SourceAccess } from "./source-access.ts";
 
 export const recallTypes = ["keyword", "semantic", "hybrid"] as const;
 export type RecallType = (typeof recallTypes)[number];
@@ -42,6 +41,14 @@ export interface RagSearch {
   forget(): Promise<void>;
 }
 
+/** Everything that the actions on sources need. */
+export interface RagParts {
+  readonly store: RagStore;
+  readonly search: RagSearch;
+  readonly rights: RagRights;
+  readonly access: SourceAccess;
+}
+
 export interface RecallRequest {
   readonly query: string;
   readonly sources?: readonly string[] | undefined;
@@ -49,12 +56,12 @@ export interface RecallRequest {
   readonly type?: RecallType | undefined;
 }
 
-/** More than are shown: they tell which documents fit as a whole. */
-const RANKED = { least: 50, each: 4 };
+/** More chunks are ranked than are shown: they tell which documents fit as a whole. */
+const RANKED_CHUNKS = { min: 50, perHit: 4 };
 
 /** The passages that fit best, each with the place it is from. Leaves out documents that the caller could not read. */
 export async function recall(
-  parts: IndexParts,
+  parts: RagParts,
   { query, sources: names, limit, type }: RecallRequest,
   context: CallContext,
 ): Promise<JsonObject> {
@@ -71,7 +78,7 @@ export async function recall(
     return { query, hits: [], sources: [], note: "No source is indexed that you may recall from." };
   const { readable, hidden } = await access.decideOnDocuments(sources, caller);
   const usableIds = new Set(readable.map(({ id }) => id));
-  const count = Math.max(RANKED.least, limit * RANKED.each);
+  const count = Math.max(RANKED_CHUNKS.min, limit * RANKED_CHUNKS.perHit);
   const found = await search.search({ sources, hidden }, { query, type, limit: count, signal });
   const chunks = new Map((await store.chunks(found.ranked.map(({ id }) => id))).map((chunk) => [chunk.id, chunk]));
   const usable = found.ranked.flatMap(({ id, score }) => {

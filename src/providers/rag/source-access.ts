@@ -6,6 +6,8 @@ import { formatCount } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { actionName, quoteName } from "../../core/names.ts";
+import { isListed, type ResourceAccess } from "../../core/resource-access.ts";
+import type { TextChecks } from "../../core/text-checks.ts";
 import type { DocumentCall, RagSource, RagStore, StoredDocument } from "./rag-store.ts";
 
 export const OPERATIONS = "rag_operation";
@@ -13,8 +15,8 @@ export const CORPUS = "rag_corpus";
 export const RECALL = actionName(OPERATIONS, "recall");
 
 /** The rules of the instance that decide who may use what. */
-export interface RagRights {
-  mayUse(resource: Action, caller: Caller): "allowed" | "hidden" | { readonly refused: string; readonly asks?: true };
+export interface RagRights extends TextChecks {
+  mayUse(resource: Action, caller: Caller): ResourceAccess;
   /** Whether the policy would let the caller make this call without approval. */
   mayRead(caller: Caller, call: DocumentCall): boolean;
   /** The actions whose data the running call has. */
@@ -23,10 +25,6 @@ export interface RagRights {
   addCallSources(actions: readonly string[]): void;
   /** The text of a stored value. */
   toText(value: Json): string;
-  /** The signs that a text misleads models. */
-  scan(text: string): readonly string[];
-  /** Whether a text holds a secret that the configuration knows. */
-  holdsSecret(text: string): boolean;
 }
 
 /** A source as the action that the policy decides on. Invoking it recalls from this source only. */
@@ -50,11 +48,7 @@ export function createSourceAccess({ store, rights }: { readonly store: RagStore
   /** A caller's own source comes before one of the tenant with the same name. */
   async function listVisible(caller: Caller): Promise<readonly RagSource[]> {
     const all = await store.list(caller.tenant ?? "");
-    const visible = all.filter((source) => {
-      const answer = rights.mayUse(toCorpus(source), caller);
-      // As actions that need approval, it is listed.
-      return answer === "allowed" || (answer !== "hidden" && answer.asks === true);
-    });
+    const visible = all.filter((source) => isListed(rights.mayUse(toCorpus(source), caller)));
     const byName = new Map<string, RagSource>();
     for (const source of visible.toSorted((a, b) => Number(isPrivate(a)) - Number(isPrivate(b))))
       byName.set(source.name, source);

@@ -43,7 +43,7 @@ export function findTitle(content: string): string | undefined {
   return /^#[ \t]+(\S.*)$/m.exec(content.slice(0, 4_000))?.[1]?.trim().slice(0, HEADING_LIMIT);
 }
 
-/** Headings and paragraphs. A fenced block of code is one paragraph, whatever it contains. */
+/** Headings and paragraphs. A fenced block of code is one paragraph, even with empty lines and `#` in it. */
 function* findBlocks(content: string, isMarkdown: boolean): Generator<Block> {
   const path: { level: number; text: string }[] = [];
   let heading = "";
@@ -96,7 +96,7 @@ function* splitLong(content: string, { from, to }: Range): Generator<Range> {
   }
 }
 
-/** After a line, a sentence or a word in the second half of the chunk, or within a word that is longer. */
+/** Ends a chunk after a line, a sentence or a word in its second half, or within a word that is longer. */
 function findEnd(content: string, start: number): number {
   const end = start + CHUNK_LENGTH;
   const half = start + CHUNK_LENGTH / 2;
@@ -110,7 +110,7 @@ function findEnd(content: string, start: number): number {
   return isInCharacter ? end - 1 : end;
 }
 
-/** Answers the line of ascending positions, from 1. */
+/** Returns the line of a position, counted from 1. Positions must ascend. */
 function createLineCounter(content: string): (position: number) => number {
   let line = 1;
   let at = 0;

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { fetchPage, openWeb, servePages, startServer } from "./testing.ts";
+import { startServer } from "../../../test/support/local-server.ts";
+import { fetchPage, openWeb, servePages } from "./testing.ts";
 
 /** The Markdown of a page, with HOST for the server. */
 async function readMarkdown(html: string, options: Parameters<typeof fetchPage>[2] = {}): Promise<string> {
@@ -173,6 +174,15 @@ test.each([
     excerpt: '{"a":1}',
   });
   expect(error.retry_after).toHaveLength(100);
+});
+
+test("reports the status of a redirect without an address", async () => {
+  const host = await startServer((_, response) => void response.writeHead(302).end());
+  const qm = await openWeb({ allowHosts: [host], respectRobots: false });
+
+  expect(await qm.invoke("web__fetch", { url: `http://${host}/` })).toMatchObject({
+    error: { code: "action_failed", status: 302 },
+  });
 });
 
 test("says that a host is unknown", async () => {

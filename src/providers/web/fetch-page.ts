@@ -93,7 +93,7 @@ const STATUS_HINTS: Readonly<Record<number, string>> = { 401: NO_ACCESS, 403: NO
 
 type ContentKind = "html" | "pdf" | "text";
 
-/** The type without its parameters, in lower case. A response that does not tell is judged by how it begins. */
+/** The type without its parameters, in lower case. Without a type, the first bytes of the page decide. */
 function readContentType(header = "", body: Uint8Array): string {
   const type = header.slice(0, 200).split(";", 1)[0]?.trim().toLowerCase() ?? "";
   if (type !== "" && !type.endsWith("/octet-stream")) return type;
@@ -107,9 +107,9 @@ function readContentType(header = "", body: Uint8Array): string {
 function getContentKind(type: string): ContentKind {
   if (type === "text/html" || type === "application/xhtml+xml") return "html";
   if (type === "application/pdf") return "pdf";
-  const isText =
+  const textTypes =
     /^text\/|^application\/(?:json|xml|javascript|ecmascript|yaml|x-yaml|toml|x-ndjson|jsonl|sql)$|\+(?:json|xml|yaml)$/;
-  if (isText.test(type)) return "text";
+  if (textTypes.test(type)) return "text";
   throw new QmError("unsupported_content", `the page has the type ${quoteName(type)}, which has no text`, {
     hint: "HTML, PDF, JSON and other text can be fetched.",
     details: { content_type: type },

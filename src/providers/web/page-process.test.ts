@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createPageProcesses, type UnreadPage } from "./page-process.ts";
 
 const { convertPage, isAllowedByRobots } = createPageProcesses(process.execPath);
@@ -32,19 +32,15 @@ test("survives a PDF of 30 KB with 19,000,000 values", async () => {
 });
 
 test("refuses what a robots.txt does not decide within its work", async () => {
+  const url = `https://site.example/${"a".repeat(4_000)}`;
+  const ask = (robots: string) => isAllowedByRobots({ url, robots, userAgent: "Quartermaster/1" }, signal);
   // Each character of a rule is compared at each place of the path.
-  const ask = (rules: number) =>
-    isAllowedByRobots(
-      {
-        url: `https://site.example/${"a".repeat(4_000)}`,
-        robots: `User-agent: *\n${`Disallow: /${"*a".repeat(100)}b\n`.repeat(rules)}`,
-        userAgent: "Quartermaster/1",
-      },
-      signal,
-    );
+  const rule = `Disallow: /${"*a".repeat(100)}b\n`;
+  // robots-parser adds each rule for each name: 10,000 times 25,000.
+  const manyNames = `${"User-agent:a\n".repeat(10_000)}${"Allow:/a\n".repeat(25_000)}`;
 
-  expect(await ask(1)).toBe(true);
-  expect(await ask(2_500)).toBe(false);
+  expect(await ask(`User-agent: *\n${rule}`)).toBe(true);
+  expect(await Promise.all([ask(`User-agent: *\n${rule.repeat(2_500)}`), ask(manyNames)])).toEqual([false, false]);
 });
 
 test.each([
@@ -70,12 +66,16 @@ test("rejects when Node.js cannot be started", async () => {
   await expect(createPageProcesses("/no/such/node").convertPage(page, signal)).rejects.toThrow("ENOENT");
 });
 
-test("ends the process when the caller cancels", async () => {
+test("gives the process no variables, and ends it when the caller cancels", async () => {
+  vi.stubEnv("API_TOKEN", "hush");
+  onTestFinished(() => void vi.unstubAllEnvs());
   const folder = await mkdtemp(join(tmpdir(), "qm-page-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   // It never answers.
   const program = join(folder, "node");
-  await writeFile(program, `#!/bin/sh\necho $$ > "${folder}/pid"\nexec sleep 300\n`, { mode: 0o755 });
+  await writeFile(program, `#!/bin/sh\nset > "${folder}/variables"\necho $$ > "${folder}/pid"\nexec sleep 300\n`, {
+    mode: 0o755,
+  });
   const cancelling = new AbortController();
   const page = { kind: "html", url: "https://site.example/", page: "<p>a", maxLength: 10 } as const;
 
@@ -94,4 +94,5 @@ test("ends the process when the caller cancels", async () => {
     }
   };
   await expect.poll(isAlive).toBe(false);
+  expect(await readFile(join(folder, "variables"), "utf8")).not.toContain("hush");
 });

@@ -67,8 +67,8 @@ export function createPageProcesses(nodePath: string): PageProcesses {
 }
 
 /**
- * A page can be made to take any time, memory or stack. This needs a process: a thread that runs out of memory can end the
- * process it belongs to.
+ * A hostile page can take any time, memory or stack, so each page has a process of its own. A thread is not enough: if it
+ * runs out of memory, it can end the process it belongs to.
  */
 async function runPageProcess<Answer>(
   nodePath: string,

@@ -12,7 +12,7 @@ own.once("message", async (job) => {
   own.send(answer, () => own.exit());
 });
 
-/** Ends the process after so much work. The work may not let timers run, so a thread looks at it. */
+/** Ends the process after this much processor time. The work may block timers, so a thread measures it. */
 function limitWork(cpuSeconds) {
   const { Worker } = require("node:worker_threads");
   const program =
@@ -48,7 +48,7 @@ function convertHtml(job) {
   return stripTags(html);
 }
 
-/** Cuts what is not shown. The parser would need memory for it. Each search begins where the last one ended. */
+/** Cuts elements that browsers do not show, which would cost the parser memory. Each search begins where the last ended. */
 function cutHidden(html) {
   const open = /<(?:(script|style|svg|noscript|template)(?=[\s>/])|!--)/gi;
   const endless = new Set();
@@ -68,7 +68,7 @@ function cutHidden(html) {
   return parts.join("") + html.slice(at);
 }
 
-/** Asks the parser of linkedom, because which elements end by themselves is its choice. */
+/** Asks the parser of linkedom, which decides itself which elements end without a closing tag. */
 function isTooComplex(html, { packages, maxElements, maxDepth }) {
   const { Parser } = createRequire(packages.linkedom)("htmlparser2");
   let elements = 0;
@@ -234,7 +234,7 @@ function stripTags(html) {
 
 /** Counts the bytes of all buffers that are created from here on, which are not part of the heap. */
 function limitBuffers(maxBytes) {
-  // It has buffers of its own. Without it, unpdf decompresses into the ones that are counted.
+  // A DecompressionStream has buffers of its own. Without it, unpdf decompresses into the ones that are counted.
   delete globalThis.DecompressionStream;
   let left = maxBytes;
   globalThis.Uint8Array = new Proxy(Uint8Array, {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { openWeb, startServer } from "./testing.ts";
+import { startServer } from "../../../test/support/local-server.ts";
+import { openWeb } from "./testing.ts";
 
 async function serveRobots(answer: () => { readonly status?: number; readonly text: string }) {
   const seen: string[] = [];

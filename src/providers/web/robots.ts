@@ -20,7 +20,7 @@ export function createRobotsRules(
 ): RobotsRules {
   const sites = new LruMap<string, { readonly text: Promise<string>; readonly at: number }>(MAX_SITES);
 
-  /** A site without the file allows everything. One that cannot say so now allows nothing, as RFC 9309 has it. */
+  /** A site without the file allows everything. A site whose server fails allows nothing (RFC 9309). */
   async function load(origin: string): Promise<string> {
     const { status, body } = await fetch({
       url: `${origin}/robots.txt`,
@@ -28,7 +28,7 @@ export function createRobotsRules(
       maxBytes: MAX_BYTES,
       maxRedirects: 5,
       timeoutMs: 10_000,
-      // One caller that cancels must not end it for the others.
+      // Several callers share the request, so none of them may cancel it.
       signal: new AbortController().signal,
     });
     if (status >= 500) {
@@ -45,7 +45,7 @@ export function createRobotsRules(
     const text = load(origin);
     const site = { text, at: elapsed() };
     sites.set(origin, site);
-    // A failure is not remembered.
+    // After a failure, the next call asks again.
     text.catch(() => {
       if (sites.get(origin) === site) sites.delete(origin);
     });

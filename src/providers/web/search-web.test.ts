@@ -1,7 +1,8 @@
 import type { RequestListener } from "node:http";
 import { expect, test } from "vitest";
+import { startServer } from "../../../test/support/local-server.ts";
 import type { SearchEndpoint } from "./search-web.ts";
-import { openWeb, startServer } from "./testing.ts";
+import { openWeb } from "./testing.ts";
 
 const TOKEN = "token-0123456789";
 

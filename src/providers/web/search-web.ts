@@ -14,7 +14,6 @@ export interface SearchEndpoint {
 const MAX_BYTES = 2 * 1024 * 1024;
 const SEARCH_MS = 20_000;
 const NOT_CONFIGURED = "No search engine is configured. An operator must set providers.web.search.";
-
 const SEARCH_HINT = "Try again later. If it fails again, an operator must check providers.web.search.";
 
 const input = z.strictObject({

@@ -1,23 +1,22 @@
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
+import { startServer } from "../../../test/support/local-server.ts";
 import { createQuartermaster, type Quartermaster } from "../../app/quartermaster.ts";
+import type { Provider } from "../../catalog/define-action.ts";
 import { type WebProviderOptions, webProvider } from "./web-provider.ts";
 
-/** The host of a server that ends with the test. */
-export async function startServer(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
+export const createTestWebProvider = (options: Partial<WebProviderOptions>): Provider =>
+  webProvider({
+    allowHosts: [],
+    respectRobots: true,
+    maxBytes: 5_000_000,
+    userAgent: "Quartermaster/1",
+    nodePath: process.execPath,
+    elapsed: () => 0,
+    ...options,
   });
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
 
 export async function openWeb(options: Partial<WebProviderOptions> = {}): Promise<Quartermaster> {
-  const web = webProvider({ userAgent: "Quartermaster/1", nodePath: process.execPath, elapsed: () => 0, ...options });
-  const qm = await createQuartermaster({ providers: [web], infospace: {} });
+  const qm = await createQuartermaster({ providers: [createTestWebProvider(options)], infospace: {} });
   onTestFinished(() => qm.close());
   return qm;
 }

@@ -7,12 +7,12 @@ import { type SearchEndpoint, searchWebAction } from "./search-web.ts";
 
 export interface WebProviderOptions {
   /** `host` or `host:port` that may be reached although its address is private. */
-  readonly allowHosts?: readonly string[];
+  readonly allowHosts: readonly string[];
   /** Resolves the names of hosts to all their addresses. Default: the resolver of the system. */
   readonly lookup?: GuardOptions["lookup"];
-  readonly respectRobots?: boolean;
+  readonly respectRobots: boolean;
   /** The bytes of a page, decoded. A longer text is cut. */
-  readonly maxBytes?: number;
+  readonly maxBytes: number;
   /** Absent: the action for searching is listed as unavailable. */
   readonly search?: SearchEndpoint | undefined;
   readonly userAgent: string;
@@ -22,11 +22,9 @@ export interface WebProviderOptions {
   readonly elapsed: () => number;
 }
 
-const MAX_BYTES = 5 * 1024 * 1024;
-
 /** Fetches pages and searches the web. Addresses come from models, so only public ones are reached. */
 export function webProvider(options: WebProviderOptions): Provider {
-  const { allowHosts = [], respectRobots = true, maxBytes = MAX_BYTES, lookup, search, userAgent } = options;
+  const { allowHosts, respectRobots, maxBytes, lookup, search, userAgent } = options;
   const processes = createPageProcesses(options.nodePath);
   const sites = createGuardedFetch({ allowHosts, lookup });
   const robots = respectRobots ? createRobotsRules(sites, processes, options) : undefined;

@@ -2,7 +2,8 @@ import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { escapeUnsafe, formatCount, toOneLine } from "../../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../../core/errors.ts";
-import { type JsonObject, omitUndefined } from "../../../core/json.ts";
+import { omitUndefined } from "../../../core/json.ts";
+import { toOutcomeError } from "../../../core/outcome.ts";
 import { formatMemoryEntry } from "../../../providers/memory/memory-entry.ts";
 import {
   formatMemoryFile,
@@ -45,11 +46,11 @@ async function callMemory<T>(
     throw new QmError("conflict", `the call waits for approval ${outcome.approval.id}`, {
       hint: `Run \`qm approvals approve ${outcome.approval.id}\`.`,
     });
-  const { code, error, hint, ...details } = outcome.error;
+  const { code, error, problems } = outcome.error;
   // The example and the schema of the action do not help a person who called a command.
-  if (code === "invalid_arguments" && details.problems !== undefined)
+  if (code === "invalid_arguments" && problems !== undefined)
     throw new QmError(code, error, { hint: "`qm memory list` shows the slugs and layers." });
-  throw new QmError(code, error, { ...omitUndefined({ hint }), details: details as JsonObject });
+  throw toOutcomeError(outcome);
 }
 
 type ListFlags = LayerFlag & Readonly<{ type?: string; query?: string; offset?: number; limit?: number }>;

@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { lchown, readdir } from "node:fs/promises";
-import { constants } from "node:os";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import type { CallContext } from "../../../core/action.ts";
@@ -12,6 +11,7 @@ import { clip, hasWideObject, isLargerThan, isRecord, OBJECT_FIELD_LIMIT, omitUn
 import { createLineReader } from "../../../core/line-reader.ts";
 import { getModelData, type Outcome } from "../../../core/outcome.ts";
 import { type SandboxChoice, type SandboxedCommand, type SandboxStream, sendInputs } from "../../../core/sandbox.ts";
+import { findReportedSignal } from "../../exec/run-program.ts";
 import { createEndError, createStartError, createToolError } from "./program-errors.ts";
 
 /** The parts of our own process that starting and stopping programs needs. */
@@ -37,7 +37,7 @@ export interface ProgramLaunch {
   /** The option of `ulimit` that limits the memory of this kind of program, and the megabytes. */
   readonly memory: readonly [option: string, megabytes: number];
   readonly cpuSeconds: number;
-  /** What the program must be able to read, for a sandbox. */
+  /** Files and folders that the program must be able to read in a sandbox. */
   readonly readable: readonly string[];
   /** The first line that the program gets. */
   readonly request: unknown;
@@ -105,10 +105,8 @@ export async function runProgram(launch: ProgramLaunch, context: CallContext, ho
       // The rest of its output is read before "close".
       child.once("exit", killGroup);
       child.once("close", (code, signal) => {
-        // A sandbox reports a signal as a shell does.
-        const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === code) ?? [];
-        const by = signal ?? (isolated === undefined ? undefined : name) ?? null;
-        reject(createEndError(launch, { code, signal: by, errors: tail.read() }));
+        const reported = isolated && findReportedSignal(code);
+        reject(createEndError(launch, { code, signal: signal ?? reported ?? null, errors: tail.read() }));
       });
       for (const stream of [channel, child.stdin]) stream?.on("error", () => {});
       channel.once("end", killGroup);

@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import type { CallContext } from "../../../core/action.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { JsonObject } from "../../../core/json.ts";
+import { SYSTEM_PATH } from "../../../core/sandbox.ts";
 import { NODE_RUNNER } from "./node-runner.ts";
 import { type ProgramHost, type ProgramLaunch, runProgram } from "./program.ts";
 import { PYTHON_RUNNER } from "./python-runner.ts";
@@ -38,8 +39,6 @@ const NODE_DATA_MB = 512;
 const PYTHON_MB = 256;
 /** All skills together. A tool that calls itself ends here, too. */
 const PROGRAM_LIMIT = 8;
-/** A sandbox shows the programs of the system. One in the home folder of a person would have to be granted. */
-const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
 const NO_PYTHON = "it needs Python 3.8 or newer, and there is no `python3` on the PATH";
 
 export function createToolPrograms(host: ProgramHost): ToolPrograms {
@@ -73,6 +72,7 @@ export function createToolPrograms(host: ProgramHost): ToolPrograms {
       const all = [host.nodePath, ...readable];
       return { ...shared, command, readable: all, memory: ["-d", NODE_DATA_MB], request: { ...request, amaro } };
     }
+    // A Python in the home folder of a person would have to be granted to a sandbox.
     python ??= findPython(
       host.sandbox === undefined ? host.searchPath : `${SYSTEM_PATH}${delimiter}${host.searchPath}`,
     );

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadConfig } from "./config-file.ts";
-import { addConfiguredServers, removeConfiguredServer } from "./edit-servers.ts";
+import { addConfiguredServers, removeConfiguredServer } from "./edit-config.ts";
 
 let folder: string;
 let path: string;

@@ -124,16 +124,16 @@ async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** The parts of the file that commands edit. */
-type Section = "servers" | "apis";
-const NOUNS: Readonly<Record<Section, string>> = { servers: "a server", apis: "an API" };
+/** The sections of the file that commands edit, with the word for an entry. */
+const NOUNS = { servers: "server", apis: "API" } as const;
+type Section = keyof typeof NOUNS;
 
 /** The text with one more entry. In block style, the rest stays byte for byte. */
 function insertEntry(path: string, text: string, section: Section, name: string, entry: JsonObject): string {
   const document = parseYamlText(text);
   if (document.hasIn([section, name])) {
     const hint = `Choose another name, or run \`qm ${section} remove ${name}\` first.`;
-    throw new QmError("conflict", `${path} already has ${NOUNS[section]} ${name}`, { hint });
+    throw new QmError("conflict", `${path} already has the ${NOUNS[section]} ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   if (!isMap(changed.contents)) changed.contents = changed.createNode({}) as never;
@@ -145,9 +145,7 @@ function deleteEntry(path: string, text: string, section: Section, name: string)
   const document = parseYamlText(text);
   if (!document.hasIn([section, name])) {
     const hint = `\`qm ${section} list\` shows the configured ones.`;
-    throw new QmError("not_found", `${path} has no ${NOUNS[section].slice(NOUNS[section].indexOf(" ") + 1)} ${name}`, {
-      hint,
-    });
+    throw new QmError("not_found", `${path} has no ${NOUNS[section]} ${name}`, { hint });
   }
   const changed = document.clone() as Document;
   const entries = changed.get(section);
