@@ -8,7 +8,15 @@ import { WORK_LIMIT } from "../../core/work-budget.ts";
 import type { ApiOperation, CompiledApi, SecurityScheme } from "./compiled-api.ts";
 import { type ConversionBudget, convertArguments } from "./convert-schema.ts";
 import { isToken, type MergedInput, mergeInput } from "./operation-input.ts";
-import { createDocumentError, dereference, type OpenApiObject, type ReadPart, readDocument } from "./read-document.ts";
+import { hasDotSegment } from "./parameter-style.ts";
+import {
+  createDocumentError,
+  dereference,
+  findPart,
+  type OpenApiObject,
+  type ReadPart,
+  readDocument,
+} from "./read-document.ts";
 import { createSampleArguments } from "./sample-arguments.ts";
 import { cleanText } from "./schema-keywords.ts";
 import { resolveServer } from "./server-address.ts";
@@ -181,9 +189,8 @@ function locateKeys(names: readonly string[], schemes: CompiledApi["schemes"]): 
 
 function checkPath(path: string): void {
   const isSafe = path.startsWith("/") && !/[#\\\s\p{Cc}]/u.test(path) && !path.startsWith("//");
-  const segments = path.split("?", 1)[0]?.split("/") ?? [];
-  const isDotted = segments.some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment));
-  if (!isSafe || isDotted) throw createDocumentError(`has the path ${quoteName(path)}, which could lead elsewhere`);
+  if (!isSafe || hasDotSegment(path.split("?", 1)[0] ?? ""))
+    throw createDocumentError(`has the path ${quoteName(path)}, which could lead elsewhere`);
 }
 
 function describeOperation({ path, method, operation }: FoundOperation, { body }: MergedInput): string {
@@ -217,7 +224,9 @@ function listAccepted(document: OpenApiObject, { responses }: OpenApiObject): st
   const types = Object.entries(isRecord(responses) ? responses : {})
     .filter(([status]) => /^2|default/.test(status))
     .flatMap(([, response]) => Object.keys(getContent(dereference(document, response))));
-  const sorted = [...new Set(types)].filter((type) => /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+/.test(type)).sort(byStreamLast);
+  const sorted = [...new Set(types)]
+    .filter((type) => /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+(?:;[\x20-\x7e]*)?$/.test(type))
+    .sort(byStreamLast);
   return sorted.length === 0 ? undefined : sorted.slice(0, 5).join(", ");
 }
 
@@ -225,8 +234,7 @@ const byStreamLast = (a: string, b: string) => Number(a.includes("event-stream")
 const getContent = (part: OpenApiObject | undefined) => (isRecord(part?.content) ? part.content : {});
 
 function readSchemes(document: OpenApiObject): Readonly<Record<string, SecurityScheme>> {
-  const { components } = document;
-  const declared = isRecord(components) && isRecord(components.securitySchemes) ? components.securitySchemes : {};
+  const declared = dereference(document, findPart(document, "#/components/securitySchemes")) ?? {};
   return Object.fromEntries(
     Object.entries(declared).flatMap(([name, raw]) => {
       const scheme = toScheme(dereference(document, raw) ?? {});

@@ -8,8 +8,9 @@ import {
   type PartEncoding,
 } from "./compiled-api.ts";
 import type { SchemaSource } from "./convert-schema.ts";
+import { isHeaderValue } from "./parameter-style.ts";
 import { createDocumentError, dereference, type OpenApiObject, requirePart } from "./read-document.ts";
-import { isFileSchema, listRequired } from "./schema-keywords.ts";
+import { isFileSchema, listRequired, SIBLINGS } from "./schema-keywords.ts";
 
 export interface MergedInput {
   readonly parameters: readonly ApiParameter[];
@@ -99,12 +100,13 @@ function mergeParts(document: OpenApiObject, place: OperationPlace, listed: Iter
   };
 }
 
-/** Headers that the document may not set: they belong to the connection or to the credentials. */
-const IGNORED_HEADERS = new Set(
-  "accept content-type authorization host connection content-length transfer-encoding cookie upgrade te trailer expect keep-alive proxy-authorization proxy-connection".split(
-    " ",
-  ),
-);
+/** Headers that belong to the connection or to the credentials, or that name another method or path. */
+const IGNORED_HEADERS = new Set([
+  ...["accept", "content-type", "authorization", "cookie", "proxy-authorization"],
+  ...["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect"],
+  ...["keep-alive", "proxy-connection"],
+  ...["x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"],
+]);
 
 /** Those of the operation override those of the path with the same name and place. */
 function listParameters(document: OpenApiObject, { path, item, operation, credentials }: OperationPlace) {
@@ -123,8 +125,10 @@ function listParameters(document: OpenApiObject, { path, item, operation, creden
   }
   const names = [...path.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
   if (names.includes("")) throw createDocumentError("has a path with {} without a name");
+  const isOfQuery = (name: string) => found.has(`query ${name}`) && !path.split("?", 1)[0]?.includes(`{${name}}`);
   for (const name of names)
-    if (!found.has(`path ${name}`)) found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
+    if (!found.has(`path ${name}`) && !isOfQuery(name))
+      found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
   return { listed: found.values(), requiredCredentials };
 }
 
@@ -171,7 +175,7 @@ function readBody(document: OpenApiObject, raw: unknown) {
   const content = isRecord(body?.content) ? body.content : {};
   const types = Object.keys(content).filter((type) => isRecord(content[type]));
   const declared = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(Boolean);
-  if (body === undefined || declared === undefined || /[\r\n]/.test(declared)) return undefined;
+  if (body === undefined || declared === undefined || !isHeaderValue(declared)) return undefined;
   const description = typeof body.description === "string" ? body.description : undefined;
   const media = content[declared] as OpenApiObject;
   const mediaType = chooseType(declared, dereference(document, media.schema));
@@ -215,6 +219,14 @@ interface FlatObject {
   readonly takesOthers: boolean;
 }
 
+/** What stands beside a reference counts since OpenAPI 3.1. */
+function mergeSiblings(document: OpenApiObject, raw: unknown): OpenApiObject | undefined {
+  const isMore = isRecord(raw) && typeof raw.$ref === "string" && Object.keys(raw).some((key) => SIBLINGS.has(key));
+  if (!isMore || String(document.openapi).startsWith("3.0")) return dereference(document, raw);
+  const { $ref, allOf, ...rest } = raw;
+  return { ...rest, allOf: [{ $ref }, ...(Array.isArray(allOf) ? allOf : [])] };
+}
+
 /** A hostile document can name the same parts again and again. */
 const FLATTEN_LIMIT = 500;
 
@@ -225,7 +237,7 @@ function flattenObject(
   depth: number,
   work: { left: number },
 ): FlatObject | undefined {
-  const schema = dereference(document, raw);
+  const schema = mergeSiblings(document, raw);
   if (schema === undefined || depth > 8 || --work.left < 0 || schema.nullable === true) return undefined;
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf) || schema.not !== undefined) return undefined;
   const [type, ...others] = Array.isArray(schema.type) ? schema.type : [schema.type];
