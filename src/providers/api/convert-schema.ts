@@ -157,6 +157,8 @@ class SchemaConverter {
     const type = toType(raw);
     if (type !== undefined) made.type = type;
     for (const keyword of COPIED) if (isPlain(raw[keyword])) made[keyword] = raw[keyword];
+    // It would refuse everything.
+    if (Array.isArray(raw.enum) && raw.enum.length === 0) delete made.enum;
     fixLimits(made, raw);
     if (this.#keepsPatterns && typeof raw.pattern === "string") made.pattern = raw.pattern;
     if (isRecord(raw.properties)) {

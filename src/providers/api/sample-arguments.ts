@@ -39,7 +39,7 @@ class Sampler {
         ),
       );
     const kind = Array.isArray(type) ? type.find((each) => each !== "null") : type;
-    if (kind === "object" || isRecord(raw.properties))
+    if (kind === "object" || (kind === undefined && isRecord(raw.properties)))
       return Object.assign({}, ...parts.filter(isRecord), this.#object(raw, depth));
     if (kind === "array") {
       const count = Math.min(Math.max(Number(raw.minItems ?? 1), this.#isComplete ? 2 : 1), Number(raw.maxItems ?? 5));
