@@ -106,7 +106,7 @@ async function play(document: Part, routes: readonly Route[], request: IncomingM
       cookie: cookies,
       queryNames,
     });
-    if (isReserved(name)) continue;
+    if (place === "header" && isReserved(name)) continue;
     if (value !== undefined) parameters[`${place} ${name}`] = value;
     else if (parameter.required === true) problems.push(`${place} ${name} is missing`);
   }

@@ -73,6 +73,14 @@ test("sends fields of an upload with a style as pairs, and files as files", asyn
 });
 
 test.each([
+  ["application/x-ndjson", '{"a":1}\n2\n'],
+  ["application/json-seq", '\u001e{"a":1}\n\u001e2\n'],
+])("sends a list as %s", async (type, sent) => {
+  const requestBody = { content: { [type]: { schema: { type: "array", items: {} } } } };
+  expect((await build("/a", { requestBody }, { body: [{ a: 1 }, 2] })).body).toBe(sent);
+});
+
+test.each([
   ["abc+/=:x", "abc+/=:x"],
   ["a b;c", "a%20b%3Bc"],
 ])("sends the cookie %s as %s", async (credential, sent) => {

@@ -18,8 +18,10 @@ export function encodeBody(
   const value = collectBody(body, args, parameters);
   if (value === undefined) return undefined;
   const { mediaType } = body;
-  if (/ndjson|jsonl|json-seq/.test(mediaType) && Array.isArray(value))
-    return { contentType: mediaType, content: value.map((each) => `${JSON.stringify(each)}\n`).join("") };
+  if (/ndjson|jsonl|json-seq/.test(mediaType) && Array.isArray(value)) {
+    const start = mediaType.includes("json-seq") ? "\u001e" : "";
+    return { contentType: mediaType, content: value.map((each) => `${start}${JSON.stringify(each)}\n`).join("") };
+  }
   if (mediaType.includes("json")) return { contentType: mediaType, content: JSON.stringify(value) };
   if (mediaType.includes("x-www-form-urlencoded"))
     return { contentType: mediaType, content: encodeForm(body, requireObject(value)) };

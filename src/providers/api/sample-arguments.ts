@@ -88,6 +88,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   email: "user@example.com",
   uuid: "123e4567-e89b-42d3-a456-426614174000",
   ipv4: "192.0.2.1",
+  ipv6: "2001:db8::1",
   hostname: "example.com",
 };
 
