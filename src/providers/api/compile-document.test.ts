@@ -147,9 +147,12 @@ test("takes fields beside a reference in 3.1, and not in 3.0", async () => {
 
 test("leaves out rules that would refuse every value", async () => {
   const screens = { type: "object", additionalProperties: false, required: ["none"], properties: { one: {} } };
-  const operation = await compileBody({ type: "object", properties: { kind: { type: "string", enum: [] }, screens } });
+  const name = { type: "string", pattern: "/^[a-z]+$/" };
+  const kind = { type: "string", enum: [] };
+  const operation = await compileBody({ type: "object", properties: { kind, name, screens } });
   expect(operation?.schema.properties).toEqual({
     kind: { type: "string" },
+    name: { type: "string" },
     screens: { type: "object", additionalProperties: false, properties: { one: {} } },
   });
 });
@@ -207,6 +210,28 @@ paths:
   expect((await compileDocument(text)).api.operations[0]).toMatchObject({
     description: "own. Deprecated.",
     tags: ["deprecated"],
+  });
+});
+
+test("takes the header Authorization from a secret, also without a security scheme", async () => {
+  const header = (required: boolean) => [{ name: "authorization", in: "header", required, schema: { type: "string" } }];
+  const paths = {
+    "/a": { get: { parameters: header(true), ...ok } },
+    "/b": { get: { parameters: header(false), ...ok } },
+    "/c": { get: { parameters: header(true), security: [{ b: [] }], ...ok } },
+    "/d": { get: ok },
+  };
+  const components = { securitySchemes: { b: { type: "http", scheme: "bearer" } } };
+  const { api } = await compile({ paths, components });
+  expect(api.operations.map(({ security }) => security)).toEqual([
+    [["Authorization"]],
+    [["Authorization"], []],
+    [["b"]],
+    [],
+  ]);
+  expect(api.schemes).toEqual({
+    Authorization: { kind: "key", in: "header", name: "Authorization" },
+    b: { kind: "bearer" },
   });
 });
 

@@ -89,11 +89,16 @@ export async function compileDocument(text: string, options: CompileOptions = {}
     version: cleanText(typeof info.version === "string" ? info.version : "", 40),
     document: hash("sha256", text, "hex"),
     ...omitUndefined({ server: main }),
-    schemes,
+    schemes: operations.some(({ security }) => security.flat().includes(AUTHORIZATION))
+      ? { [AUTHORIZATION]: { kind: "key", in: "header", name: AUTHORIZATION }, ...schemes }
+      : schemes,
     operations,
   };
   return { api, trimmed, skipped, unresolved, document };
 }
+
+/** The scheme of documents that only declare the header as a parameter. */
+const AUTHORIZATION = "Authorization";
 
 /** The address that an operation or its path names. */
 function findOwnServer(servers: unknown, base: string | undefined): string | undefined {
@@ -159,6 +164,9 @@ function compileOperation({ document, schemes, budget }: CompileParts, entry: st
   // An operation can require a parameter that belongs to a scheme of another set.
   const further = input.requiredCredentials.flatMap((place) => credentials.get(place) ?? []);
   const security = declared.map((set) => [...new Set([...set, ...(set.length > 0 ? further : [])])]);
+  // Without a security scheme, the header would be lost.
+  if (security.every(({ length }) => length === 0) && input.authorization !== undefined)
+    security.splice(0, security.length, [AUTHORIZATION], ...(input.authorization ? [] : [[]]));
   const { schema, trimmed } = convertArguments(document, input.source, budget);
   const example = findExample(schema);
   const compiled: ApiOperation = {

@@ -18,6 +18,8 @@ export interface MergedInput {
   readonly source: SchemaSource;
   /** Those of the credentials' parameters that the operation requires. */
   readonly requiredCredentials: readonly string[];
+  /** Whether the header `Authorization`, if it is declared as a parameter, is required. */
+  readonly authorization: boolean | undefined;
 }
 
 type Property = SchemaSource["properties"][number];
@@ -33,8 +35,8 @@ interface OperationPlace {
 
 /** The parameters and the body as the arguments of one action. */
 export function mergeInput(document: OpenApiObject, place: OperationPlace): MergedInput {
-  const { listed, requiredCredentials } = listParameters(document, place);
-  return { ...mergeParts(document, place, listed), requiredCredentials };
+  const { listed, ...credentials } = listParameters(document, place);
+  return { ...mergeParts(document, place, listed), ...credentials };
 }
 
 function mergeParts(document: OpenApiObject, place: OperationPlace, listed: Iterable<OpenApiObject>) {
@@ -112,12 +114,14 @@ const IGNORED_HEADERS = new Set([
 function listParameters(document: OpenApiObject, { path, item, operation, credentials }: OperationPlace) {
   const found = new Map<string, OpenApiObject>();
   const requiredCredentials: string[] = [];
+  let authorization: boolean | undefined;
   for (const raw of [item.parameters, operation.parameters].flatMap((each) => (Array.isArray(each) ? each : []))) {
     const parameter = requirePart(document, raw);
     const { name, in: place } = parameter ?? {};
     if (parameter === undefined || typeof name !== "string" || name === "") continue;
     if (!["path", "query", "header", "cookie"].includes(String(place))) continue;
     const key = `${place} ${place === "header" ? name.toLowerCase() : name}`;
+    if (key === "header authorization") authorization = parameter.required === true;
     if (place === "header" && (IGNORED_HEADERS.has(name.toLowerCase()) || !isToken(name))) continue;
     if (credentials.has(key) && parameter.required === true) requiredCredentials.push(key);
     if (credentials.has(key) || (place === "path" && !path.includes(`{${name}}`))) continue;
@@ -129,7 +133,7 @@ function listParameters(document: OpenApiObject, { path, item, operation, creden
   for (const name of names)
     if (!found.has(`path ${name}`) && !isOfQuery(name))
       found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
-  return { listed: found.values(), requiredCredentials };
+  return { listed: found.values(), requiredCredentials, authorization };
 }
 
 /** Whether HTTP allows a text as the name of a header. */
