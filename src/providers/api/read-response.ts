@@ -152,11 +152,12 @@ function findNextPage(
   if (address !== undefined) return readQuery(operation, args, address, server);
   if (!isRecord(body)) return undefined;
   for (const [names, value] of listCursors(body)) {
-    if (value === undefined || value === null || value === "") continue;
-    const parameter = operation.parameters.find(({ name, in: place }) => place === "query" && names.includes(name));
-    const field = Object.entries(operation.body?.fields ?? {}).find(([, name]) => names.includes(name))?.[0];
+    const isNamed = (name: string) => names.includes(toPlain(name));
+    const parameter = operation.parameters.find(({ name, in: place }) => place === "query" && isNamed(name));
+    const field = Object.entries(operation.body?.fields ?? {}).find(([, name]) => isNamed(name))?.[0];
     const argument = parameter?.argument ?? field;
-    if (argument !== undefined) return { ...args, [argument]: value as Json };
+    // Some answers repeat the cursor of the request.
+    if (argument !== undefined && args[argument] !== value) return { ...args, [argument]: value };
   }
   return undefined;
 }
@@ -190,13 +191,59 @@ function readQuery(operation: ApiOperation, args: JsonObject, address: string, s
   return found.length === 0 ? undefined : { ...args, ...Object.fromEntries(found) };
 }
 
-function listCursors(body: Record<string, unknown>): readonly (readonly [readonly string[], unknown])[] {
-  const inner = isRecord(body.response_metadata) ? body.response_metadata : {};
+const toPlain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, "");
+
+type Cursor = readonly [names: readonly string[], value: string | number];
+
+/** Where the next page may begin, with the names of the parameters that take it. */
+function listCursors(body: Record<string, unknown>): readonly Cursor[] {
+  if (body.has_more === false || body.more === false) return [];
+  const found: Cursor[] = [];
+  const visit = (part: Record<string, unknown>, isNext: boolean, depth: number): void => {
+    for (const [key, value] of Object.entries(part).slice(0, 100)) {
+      const plain = toPlain(key);
+      if (isRecord(value) && depth < 3) visit(value, isNext || plain.startsWith("next"), depth + 1);
+      if ((typeof value !== "string" && typeof value !== "number") || value === "") continue;
+      if ((isNext && POSITIONS.has(plain)) || plain.startsWith("next") || CURSORS.has(plain))
+        found.push([listNames(plain), value]);
+    }
+  };
+  visit(body, false, 0);
   const data = Array.isArray(body.data) ? body.data.at(-1) : undefined;
   const last = body.last_id ?? (isRecord(data) ? data.id : undefined);
-  return [
-    [["cursor", "next_cursor", "page_cursor", "starting_after"], body.next_cursor ?? inner.next_cursor],
-    [["pageToken", "page_token"], body.nextPageToken ?? body.next_page_token],
-    [["after", "after_id", "starting_after"], body.has_more === true ? last : undefined],
+  if (body.has_more === true && (typeof last === "string" || typeof last === "number"))
+    found.push([["after", "afterid", "startingafter"], last]);
+  const [offset, size, total] = [
+    body.offset ?? body.startAt,
+    body.limit ?? body.maxResults,
+    body.total ?? body.total_count,
   ];
+  if (typeof offset === "number" && typeof size === "number" && size > 0) {
+    const isMore = body.more === true || body.isLast === false || (typeof total === "number" && offset + size < total);
+    if (isMore) found.push([["offset", "startat"], offset + size]);
+  }
+  return found;
+}
+
+/** Keys that name the next page without saying so. */
+const CURSORS: ReadonlySet<string> = new Set(["continue", "cursor", "after", "aftercursor", "endcursor"]);
+
+/** Keys inside of what is named next. */
+const POSITIONS: ReadonlySet<string> = new Set([
+  "offset",
+  "page",
+  "pagenumber",
+  "startingafter",
+  "marker",
+  "token",
+  "pagetoken",
+  "start",
+  "startat",
+  "skip",
+]);
+
+function listNames(key: string): readonly string[] {
+  const base = key.replace(/^next(?=.)/, "").replace(/^page(?=.)/, "");
+  const cursors = CURSORS.has(base) ? ["cursor", "after"] : [];
+  return [key, ...[base, ...cursors].flatMap((each) => ["", "page", "start", "starting", "next"].map((a) => a + each))];
 }
