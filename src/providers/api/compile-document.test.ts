@@ -267,6 +267,11 @@ test("ends soon with hostile documents", async () => {
   await expect(compileDocument(merges)).rejects.toThrow("has more than 2000000 parts");
   const anchors = Array.from({ length: 20_000 }, (_, index) => `a${index}: &a${index} 1\nb${index}: *a${index}`);
   await expect(compileDocument(`openapi: 3.1.0\n${anchors.join("\n")}`)).rejects.toThrow("more than 5000 aliases");
+  const long = (sign: string) => `a${sign.repeat(200_000)}a`;
+  const servers = [{ url: `https://api.example.com/${long("/")}` }];
+  const lengthy = { [`/${long("b")}`]: { get: ok }, "/short": { get: { operationId: long("_"), ...ok } } };
+  const { api: named, skipped } = await compile({ servers, paths: lengthy });
+  expect([named.server, named.operations.map(({ path }) => path), skipped.length]).toEqual([undefined, ["/short"], 1]);
   const large = {
     type: "object",
     properties: Object.fromEntries(names.map((n) => [n, { enum: ["x".repeat(4_000)] }])),

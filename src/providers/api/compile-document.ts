@@ -24,6 +24,7 @@ import { resolveServer } from "./server-address.ts";
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"] as const;
 const OPERATION_LIMIT = 5_000;
 const DESCRIPTION_CHARS = 1_000;
+const PATH_CHARS = 2_000;
 /** Real documents of thousands of operations need a tenth of this. */
 const CONVERTED_PARTS = 20_000_000;
 /** Operations that are compiled without a pause. */
@@ -138,8 +139,8 @@ function takeEntry({ path, method, operation }: FoundOperation, taken: Set<strin
   const toName = (text: string) =>
     text
       .replace(/[^A-Za-z0-9_.-]+/g, "_")
-      .replace(/^_+|_+$/g, "")
-      .slice(0, 150);
+      .slice(0, 150)
+      .replace(/^_+|_+$/g, "");
   const plain = toName(id) || toName(`${method} ${path.replaceAll(/[^A-Za-z0-9.-]+/g, " ")}`) || method;
   let entry = plain;
   for (let count = 2; taken.has(entry); count++) entry = `${plain}_${count}`;
@@ -196,6 +197,7 @@ function locateKeys(names: readonly string[], schemes: CompiledApi["schemes"]): 
 }
 
 function checkPath(path: string): void {
+  if (path.length > PATH_CHARS) throw createDocumentError(`has a path with more than ${PATH_CHARS} characters`);
   const isSafe = path.startsWith("/") && !/[#\\\s\p{Cc}]/u.test(path) && !path.startsWith("//");
   if (!isSafe || hasDotSegment(path.split("?", 1)[0] ?? ""))
     throw createDocumentError(`has the path ${quoteName(path)}, which could lead elsewhere`);

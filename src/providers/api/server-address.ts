@@ -1,6 +1,8 @@
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 
+const ADDRESS_CHARS = 2_000;
+
 /** The first http address of a list of servers, with its variables filled by their defaults. */
 export function resolveServer(servers: unknown, base: string | undefined): string | undefined {
   const listed = Array.isArray(servers) ? servers.filter(isRecord) : [];
@@ -23,7 +25,7 @@ export function resolveServer(servers: unknown, base: string | undefined): strin
 export function normalizeServer(text: string, base?: string): string | undefined {
   // A document in a file has no scheme that `//host` could take over.
   const address = base === undefined && text.startsWith("//") ? `https:${text}` : text;
-  if (!URL.canParse(address, base) || /[{}]/.test(address)) return undefined;
+  if (address.length > ADDRESS_CHARS || !URL.canParse(address, base) || /[{}]/.test(address)) return undefined;
   const url = new URL(address, base);
   const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
   if (!["http:", "https:"].includes(url.protocol) || !isPlain) return undefined;
