@@ -80,6 +80,17 @@ test.each([
   expect((await build("/a", { requestBody }, { body: [{ a: 1 }, 2] })).body).toBe(sent);
 });
 
+test("sends a body whose type the document leaves empty as JSON", async () => {
+  const requestBody = { content: { "": { schema: { type: "object", properties: { a: {} } } } } };
+  const { headers, body } = await build("/a", { requestBody }, { a: 1 });
+  expect([headers["content-type"], body]).toEqual(["application/json", '{"a":1}']);
+});
+
+test("sends a form that the document calls a text as it is", async () => {
+  const requestBody = { content: { "application/x-www-form-urlencoded": { schema: { type: "string" } } } };
+  expect((await build("/a", { requestBody }, { body: "a=1&b=2" })).body).toBe("a=1&b=2");
+});
+
 test.each([
   ["abc+/=:x", "abc+/=:x"],
   ["a b;c", "a%20b%3Bc"],

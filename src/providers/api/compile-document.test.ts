@@ -257,9 +257,6 @@ test("ends soon with hostile documents", async () => {
   expect((await compileBody(reference("S0"), clique))?.schema).toBeDefined();
   const { document } = await compile({ paths: postBody(reference("S0")), components: { schemas: doubling } });
   expect(await findDocumentProblems(document)).toBeUndefined();
-  const twenty = Object.fromEntries(Object.entries(doubling).slice(-19));
-  const some = await compile({ paths: postBody(reference("S21")), components: { schemas: twenty } });
-  expect(await findDocumentProblems(some.document)).toBeUndefined();
   const aliases = `openapi: 3.1.0\npaths: {}\na0: &a0 [1, 1]\n${names.map((_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`).join("\n")}`;
   await expect(compileDocument(aliases)).rejects.toThrow("has more than 2000000 parts");
   const keys = Array.from({ length: 1_000 }, (_, index) => `  k${index}: 1`).join("\n");

@@ -172,13 +172,15 @@ function takeArgument(name: string, place: string, taken: Set<string>): string {
 const isStructured = (mediaType: string) => /json|x-www-form-urlencoded|multipart\//.test(mediaType);
 
 /** In the order in which a type is chosen when an operation takes several. */
-const PREFERRED = [/^application\/json/, /json/, /^multipart\/form-data/, /x-www-form-urlencoded/, /^text\/plain/, /./];
+const PREFERRED = [/^application\/json/, /json/, /^multipart\/form-data/, /x-www-form-urlencoded/, /^text\/plain/, /^/];
 
 function readBody(document: OpenApiObject, raw: unknown) {
   const body = requirePart(document, raw);
   const content = isRecord(body?.content) ? body.content : {};
   const types = Object.keys(content).filter((type) => isRecord(content[type]));
-  const declared = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(Boolean);
+  const declared = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(
+    (type) => type !== undefined,
+  );
   if (body === undefined || declared === undefined || !isHeaderValue(declared)) return undefined;
   const description = typeof body.description === "string" ? body.description : undefined;
   const media = content[declared] as OpenApiObject;
@@ -190,7 +192,7 @@ function readBody(document: OpenApiObject, raw: unknown) {
 function chooseType(declared: string, schema: OpenApiObject | undefined): string {
   const [type = "", ...parameters] = declared.split(";");
   const plain = type.trim().toLowerCase();
-  if (!plain.includes("*")) return [plain, ...parameters].join(";");
+  if (plain !== "" && !plain.includes("*")) return [plain, ...parameters].join(";");
   if (plain.startsWith("text/")) return "text/plain";
   const isData = schema?.type === "object" || schema?.type === "array" || isRecord(schema?.properties);
   return isData ? "application/json" : "application/octet-stream";

@@ -24,7 +24,10 @@ export function encodeBody(
   }
   if (mediaType.includes("json")) return { contentType: mediaType, content: JSON.stringify(value) };
   if (mediaType.includes("x-www-form-urlencoded"))
-    return { contentType: mediaType, content: encodeForm(body, requireObject(value)) };
+    return {
+      contentType: mediaType,
+      content: typeof value === "string" ? value : encodeForm(body, requireObject(value)),
+    };
   if (mediaType.startsWith("multipart/"))
     return {
       contentType: `${mediaType.split(";", 1)[0]}; boundary=${boundary}`,
