@@ -63,7 +63,7 @@ function listRoutes(document: Part): readonly Route[] {
       .map((method) => {
         const names: string[] = [];
         const [plain = "", query = ""] = (path.split("#", 1)[0] ?? "").split("?", 2);
-        const fixed = query.split("&").filter((each) => each !== "");
+        const fixed = query.split("&").filter((each) => each !== "" && !each.includes("{"));
         const source = plain.replace(/\{([^{}]+)\}|[.*+?^$()|[\]\\]/g, (sign, name?: string) => {
           if (name === undefined) return `\\${sign}`;
           names.push(name);
@@ -106,7 +106,7 @@ async function play(document: Part, routes: readonly Route[], request: IncomingM
       cookie: cookies,
       queryNames,
     });
-    if (isReserved(name)) continue;
+    if (place === "header" && isReserved(name)) continue;
     if (value !== undefined) parameters[`${place} ${name}`] = value;
     else if (parameter.required === true) problems.push(`${place} ${name} is missing`);
   }
@@ -284,7 +284,8 @@ async function decodeBody(
     return undefined;
   }
   const plain = type.split(";", 1)[0]?.trim() ?? "";
-  const media = content[plain] ?? content[type];
+  const range = Object.keys(content).find((each) => each === "*/*" || each === plain.replace(/\/.*/, "/*"));
+  const media = content[plain] ?? content[type] ?? content[range ?? ""];
   if (media === undefined) {
     problems.push(`the type ${type} is not declared`);
     return undefined;

@@ -112,6 +112,18 @@ test("shows what an import changes, and keeps the address, the credentials and t
   expect(await readdir(join(cwd, ".quartermaster/apis"))).toEqual([]);
 });
 
+test("shows operations that an import sends elsewhere, or with another place for the credential", async () => {
+  const cwd = await createFolder();
+  await importPets(cwd);
+  const moved = { ...operation("listPets"), servers: [{ url: "https://evil.example.com" }] };
+  await writeFile(join(cwd, "pets.json"), describePets({ "/pets": {}, "/orders": { delete: moved } }));
+  const { out } = await importPets(cwd, "--dry-run");
+  expect(out).toContain("listPets: GET /pets is now DELETE https://evil.example.com/orders");
+  expect(out).toContain("New addresses: https://evil.example.com");
+  await writeFile(join(cwd, "pets.json"), describePets().replace('"in":"header"', '"in":"query"'));
+  expect((await importPets(cwd, "--dry-run")).out).toContain("changed: listPets, addPet");
+});
+
 test("does not replace an API from elsewhere by its title, nor use a stored secret of a guessed name", async () => {
   const cwd = await createFolder({ "other.json": describePets({}, "https://evil.example.com") });
   await importPets(cwd);

@@ -13,7 +13,7 @@ import { matchesGlob } from "../../core/name-patterns.ts";
 import { quoteName } from "../../core/names.ts";
 import { findDocumentProblems } from "../../providers/api/check-document.ts";
 import { type Compilation, compileDocument } from "../../providers/api/compile-document.ts";
-import { type ApiOperation, parseCompiledApi } from "../../providers/api/compiled-api.ts";
+import { type ApiOperation, type CompiledApi, parseCompiledApi } from "../../providers/api/compiled-api.ts";
 import { requireApiServer } from "../../providers/api/server-address.ts";
 import { getCompiledPath, readCompiled, removeCompiledApis, writeCompiledApi } from "../../workspace/apis.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -90,6 +90,7 @@ interface ApiImportPlan {
   readonly stored: string;
   readonly entry: JsonObject;
   readonly servers: readonly string[];
+  readonly newServers: readonly string[];
   /** The server of the document, if the configured one is kept instead. */
   readonly otherServer?: string;
   /** The configured server, if this import replaces it. */
@@ -134,17 +135,19 @@ async function planImport(
     .filter((each) => each.startsWith(SECRET_PREFIX))
     .map((each) => each.slice(SECRET_PREFIX.length))
     .filter((each) => !storedNames.includes(each));
+  const servers = [...new Set([server, ...others])];
   return {
     name,
     path,
     file: getCompiledPath(storePath, name, digest),
     stored,
     entry: { server, other_servers: others, digest, source, auth },
-    servers: [...new Set([server, ...others])],
+    servers,
+    newServers: servers.filter((each) => each !== before?.server && !before?.otherServers.includes(each)),
     ...(api.server !== undefined && api.server !== server ? { otherServer: api.server } : {}),
     ...(before !== undefined && before.server !== server ? { formerServer: before.server } : {}),
     before: before !== undefined,
-    changes: compareOperations(await readFormer(storePath, name, before), api.operations),
+    changes: compareOperations(await readFormer(storePath, name, before), api),
     missingSecrets: [...new Set(missingSecrets)],
     unsupported: missing.unsupported,
   };
@@ -221,29 +224,44 @@ interface OperationChanges {
   readonly added: readonly string[];
   readonly removed: readonly string[];
   readonly changed: readonly string[];
+  /** Operations with another method, path or address: the overrides in the configuration were made for the former one. */
+  readonly moved: readonly string[];
 }
 
 async function readFormer(storePath: string, name: string, before: ApiConfig | undefined) {
-  if (before === undefined) return [];
+  if (before === undefined) return undefined;
   try {
-    return parseCompiledApi(await readCompiled(storePath, name, before.digest)).operations;
+    return parseCompiledApi(await readCompiled(storePath, name, before.digest));
   } catch {
     // It is replaced, whatever it was.
-    return [];
+    return undefined;
   }
 }
 
-function compareOperations(before: readonly ApiOperation[], after: readonly ApiOperation[]): OperationChanges {
-  const former = new Map(before.map((operation) => [operation.entry, JSON.stringify(operation)]));
-  const entries = new Set(after.map(({ entry }) => entry));
+function compareOperations(before: CompiledApi | undefined, after: CompiledApi): OperationChanges {
+  const former = new Map(before?.operations.map((operation) => [operation.entry, operation]));
+  const entries = new Set(after.operations.map(({ entry }) => entry));
+  const pairs = after.operations.flatMap((operation) => {
+    const old = former.get(operation.entry);
+    return before === undefined || old === undefined ? [] : [{ entry: operation.entry, old, operation }];
+  });
   return {
-    added: after.filter(({ entry }) => !former.has(entry)).map(({ entry }) => entry),
+    added: [...entries].filter((entry) => !former.has(entry)),
     removed: [...former.keys()].filter((entry) => !entries.has(entry)),
-    changed: after
-      .filter((each) => former.has(each.entry) && former.get(each.entry) !== JSON.stringify(each))
+    changed: pairs
+      .filter(({ old, operation }) => describeCall(before, old) !== describeCall(after, operation))
       .map(({ entry }) => entry),
+    moved: pairs
+      .filter(({ old, operation }) => describeTarget(old) !== describeTarget(operation))
+      .map(({ entry, old, operation }) => `${entry}: ${describeTarget(old)} is now ${describeTarget(operation)}`),
   };
 }
+
+const describeTarget = ({ method, server = "", path }: ApiOperation) => `${method} ${server}${path}`;
+
+/** How a credential is sent can change without the operation. */
+const describeCall = (api: CompiledApi | undefined, operation: ApiOperation) =>
+  JSON.stringify([operation, operation.security.flat().map((scheme) => getOwn(api?.schemes ?? {}, scheme))]);
 
 const SHOWN = 20;
 
@@ -285,6 +303,8 @@ function showPlan(
   if (plan.before)
     for (const kind of ["added", "removed", "changed"] as const)
       if (changes[kind].length > 0) line(`  ${kind}: ${listSome(changes[kind])}`);
+  for (const each of changes.moved) line(`  ${toOneLine(each)}`);
+  if (plan.before && plan.newServers.length > 0) line(`  New addresses: ${plan.newServers.join(", ")}`);
   if (plan.before && Object.values(changes).every(({ length }) => length === 0)) line("  No operation changes.");
   if (trimmed.length > 0)
     line(`  The schemas of ${formatCount(trimmed.length, "operation")} are too large and are shortened.`);

@@ -81,10 +81,14 @@ function combine(
       headers.authorization = `Basic ${encoded}`;
     } else if (scheme?.in === "header") headers[scheme.name.toLowerCase()] = value;
     else if (scheme?.in === "query") query.push(`${encodeStrictly(scheme.name)}=${encodeStrictly(value)}`);
-    else if (scheme?.in === "cookie") cookies.push(`${scheme.name}=${encodeStrictly(value)}`);
+    else if (scheme?.in === "cookie")
+      cookies.push(`${scheme.name}=${isCookieValue(value) ? value : encodeStrictly(value)}`);
   }
   return { headers, query, cookies, secrets };
 }
+
+/** Not every server decodes cookies, so only what a cookie cannot hold is encoded. */
+const isCookieValue = (text: string) => /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(text);
 
 /** A text in which sent credentials are replaced. Short ones would destroy ordinary words. */
 export function maskCredentials(text: string, { secrets }: Pick<Credentials, "secrets">): string {

@@ -7,6 +7,7 @@ import {
   formatHeaderParameter,
   formatPathParameter,
   formatQueryParameter,
+  hasDotSegment,
 } from "./parameter-style.ts";
 import { encodeBody } from "./request-body.ts";
 
@@ -34,9 +35,14 @@ export function buildRequest(
   const values = new Map(
     at("path").map(({ parameter, value }) => [parameter.name, formatPathParameter(parameter, value)]),
   );
-  const path = template.replace(/\{([^{}]*)\}/g, (_all, name: string) => values.get(name) ?? missing(name));
+  const fill = (text: string) =>
+    text.replace(/\{([^{}]*)\}/g, (_all, name: string) => values.get(name) ?? missing(name));
+  const path = fill(template);
+  // `?q={q}` is left out if q is a parameter of the query.
+  const queryNames = new Set(operation.parameters.flatMap(({ name, in: place }) => (place === "query" ? [name] : [])));
+  const isFixed = (pair: string) => pair !== "" && !queryNames.has(/\{([^{}]*)\}/.exec(pair)?.[1] ?? "");
   const query = [
-    ...(fixedQuery === undefined ? [] : [fixedQuery]),
+    ...(fixedQuery ?? "").split("&").filter(isFixed).map(fill),
     ...at("query").flatMap(({ parameter, value }) => formatQueryParameter(parameter, value)),
     ...credentials.query,
   ];
@@ -70,7 +76,7 @@ function requireSamePath(url: string, server: string, path: string): void {
   const base = new URL(server);
   const expected = new URL(`${base.origin}${base.pathname.replace(/\/+$/, "")}${path}`);
   const segments = (text: string) => text.split("/").length;
-  const isSame = parsed?.origin === base.origin && parsed.pathname === expected.pathname;
+  const isSame = parsed?.origin === base.origin && parsed.pathname === expected.pathname && !hasDotSegment(path);
   if (isSame && segments(expected.pathname) === segments(base.pathname.replace(/\/+$/, "") + path)) return;
   throw new QmError("invalid_arguments", "the arguments would lead to another path", { hint: "Give other values." });
 }

@@ -41,6 +41,8 @@ test("leaves out operations that lead elsewhere or miss a part, and says why", a
     servers: [{ url: "https://api.example.com" }],
     paths: {
       "/../admin": { get: ok },
+      "/..%2fadmin": { get: ok },
+      "/a/..;/admin": { get: ok },
       "/missing": { get: { parameters: [{ $ref: "#/components/parameters/none" }], ...ok } },
       "/outside": { get: { parameters: [{ $ref: "http://127.0.0.1/x.json" }], ...ok } },
       "/server": { get: { servers: [{ url: "file:///etc" }], ...ok } },
@@ -50,6 +52,8 @@ test("leaves out operations that lead elsewhere or miss a part, and says why", a
   expect(api.operations.map(({ path }) => path)).toEqual(["/fine"]);
   expect(skipped.map(({ operation }) => operation)).toEqual([
     "GET /../admin",
+    "GET /..%2fadmin",
+    "GET /a/..;/admin",
     "GET /missing",
     "GET /outside",
     "GET /server",
@@ -87,6 +91,8 @@ test("uses servers with variables, of the document's address, of paths and of op
   expect((await compile(relative, { base })).api.server).toBe("https://docs.example.com/v3");
   expect((await compile({ paths: relative.paths }, { base })).api.server).toBe("https://docs.example.com");
   expect((await compile(relative)).api.server).toBeUndefined();
+  const plain = { servers: [{ url: "//api.example.com/v1" }], paths: relative.paths };
+  expect((await compile(plain)).api.server).toBe("https://api.example.com/v1");
 });
 
 test("converts schemas of OpenAPI 3.0", async () => {
@@ -131,6 +137,47 @@ test("joins the fields of allOf, and keeps siblings of a reference in 3.1", asyn
   });
 });
 
+test("takes fields beside a reference in 3.1, and not in 3.0", async () => {
+  const schemas = { Base: { type: "object", properties: { a: { type: "string" } } } };
+  const schema = { $ref: "#/components/schemas/Base", properties: { b: { type: "integer" } }, required: ["b"] };
+  const newer = await compileBody(schema, schemas);
+  expect(newer?.schema).toMatchObject({ properties: { a: {}, b: { type: "integer" } }, required: ["b"] });
+  expect((await compileBody(schema, schemas, "3.0.3"))?.schema.properties).toEqual({ a: { type: "string" } });
+});
+
+test("leaves out rules that would refuse every value", async () => {
+  const screens = { type: "object", additionalProperties: false, required: ["none"], properties: { one: {} } };
+  const name = { type: "string", pattern: "/^[a-z]+$/" };
+  const kind = { type: "string", enum: [] };
+  const operation = await compileBody({ type: "object", properties: { kind, name, screens } });
+  expect(operation?.schema.properties).toEqual({
+    kind: { type: "string" },
+    name: { type: "string" },
+    screens: { type: "object", additionalProperties: false, properties: { one: {} } },
+  });
+});
+
+test("follows references that stand for a whole map", async () => {
+  const parts = { schemes: { k: { type: "apiKey", in: "header", name: "x-k" } }, schemas: { S: { type: "integer" } } };
+  const components = { securitySchemes: { $ref: "#/x-parts/schemes" }, schemas: { $ref: "#/x-parts/schemas" } };
+  const parameters = [{ name: "n", in: "query", schema: { $ref: "#/components/schemas/S" } }];
+  const { api } = await compile({ paths: { "/a": { get: { parameters, ...ok } } }, components, "x-parts": parts });
+  expect(api.schemes).toEqual({ k: { kind: "key", in: "header", name: "x-k" } });
+  expect(api.operations[0]?.schema.properties).toEqual({ n: { type: "integer" } });
+  const circle = {
+    components: { schemas: { $ref: "#/components/schemas" } },
+    paths: { "/a": { get: { parameters, ...ok } } },
+  };
+  expect((await compile(circle)).api.operations[0]?.schema.properties).toEqual({ n: {} });
+});
+
+test("takes no parameters that stand for another method, path or host", async () => {
+  const names = ["Host", "Cookie", "Content-Length", "X-HTTP-Method-Override", "X-Original-URL", "x-note"];
+  const parameters = names.map((name) => ({ name, in: "header", schema: { type: "string" } }));
+  const { api } = await compile({ paths: { "/a": { get: { parameters, ...ok } } } });
+  expect(api.operations[0]?.parameters.map(({ name }) => name)).toEqual(["x-note"]);
+});
+
 test("fills in declared keys from credentials, and a required one of another set too", async () => {
   const key = (name: string) => ({ name, in: "query", required: true, schema: { type: "string" } });
   const { api } = await compile({
@@ -150,6 +197,42 @@ test("fills in declared keys from credentials, and a required one of another set
     ["t", "k"],
   ]);
   expect(Object.keys(api.schemes)).toEqual(["k", "t"]);
+});
+
+test("reads merge keys of YAML", async () => {
+  const text = `
+openapi: 3.0.0
+x-get: &get { description: base, responses: {} }
+x-more: &more { <<: *get, deprecated: true }
+paths:
+  /a: { get: { <<: [*more, *get], operationId: a, description: own } }
+`;
+  expect((await compileDocument(text)).api.operations[0]).toMatchObject({
+    description: "own. Deprecated.",
+    tags: ["deprecated"],
+  });
+});
+
+test("takes the header Authorization from a secret, also without a security scheme", async () => {
+  const header = (required: boolean) => [{ name: "authorization", in: "header", required, schema: { type: "string" } }];
+  const paths = {
+    "/a": { get: { parameters: header(true), ...ok } },
+    "/b": { get: { parameters: header(false), ...ok } },
+    "/c": { get: { parameters: header(true), security: [{ b: [] }], ...ok } },
+    "/d": { get: ok },
+  };
+  const components = { securitySchemes: { b: { type: "http", scheme: "bearer" } } };
+  const { api } = await compile({ paths, components });
+  expect(api.operations.map(({ security }) => security)).toEqual([
+    [["Authorization"]],
+    [["Authorization"], []],
+    [["b"]],
+    [],
+  ]);
+  expect(api.schemes).toEqual({
+    Authorization: { kind: "key", in: "header", name: "Authorization" },
+    b: { kind: "bearer" },
+  });
 });
 
 /** Each of them would take hours if the work were not limited. */
@@ -176,6 +259,16 @@ test("ends soon with hostile documents", async () => {
   expect(await findDocumentProblems(document)).toBeUndefined();
   const aliases = `openapi: 3.1.0\npaths: {}\na0: &a0 [1, 1]\n${names.map((_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`).join("\n")}`;
   await expect(compileDocument(aliases)).rejects.toThrow("has more than 2000000 parts");
+  const keys = Array.from({ length: 1_000 }, (_, index) => `  k${index}: 1`).join("\n");
+  const merges = `openapi: 3.1.0\npaths: {}\na: &a\n${keys}\nb: { <<: [${"*a,".repeat(4_000)}] }`;
+  await expect(compileDocument(merges)).rejects.toThrow("has more than 2000000 parts");
+  const anchors = Array.from({ length: 20_000 }, (_, index) => `a${index}: &a${index} 1\nb${index}: *a${index}`);
+  await expect(compileDocument(`openapi: 3.1.0\n${anchors.join("\n")}`)).rejects.toThrow("more than 5000 aliases");
+  const long = (sign: string) => `a${sign.repeat(200_000)}a`;
+  const servers = [{ url: `https://api.example.com/${long("/")}` }];
+  const lengthy = { [`/${long("b")}`]: { get: ok }, "/short": { get: { operationId: long("_"), ...ok } } };
+  const { api: named, skipped } = await compile({ servers, paths: lengthy });
+  expect([named.server, named.operations.map(({ path }) => path), skipped.length]).toEqual([undefined, ["/short"], 1]);
   const large = {
     type: "object",
     properties: Object.fromEntries(names.map((n) => [n, { enum: ["x".repeat(4_000)] }])),

@@ -8,7 +8,15 @@ import { WORK_LIMIT } from "../../core/work-budget.ts";
 import type { ApiOperation, CompiledApi, SecurityScheme } from "./compiled-api.ts";
 import { type ConversionBudget, convertArguments } from "./convert-schema.ts";
 import { isToken, type MergedInput, mergeInput } from "./operation-input.ts";
-import { createDocumentError, dereference, type OpenApiObject, type ReadPart, readDocument } from "./read-document.ts";
+import { hasDotSegment } from "./parameter-style.ts";
+import {
+  createDocumentError,
+  dereference,
+  findPart,
+  type OpenApiObject,
+  type ReadPart,
+  readDocument,
+} from "./read-document.ts";
 import { createSampleArguments } from "./sample-arguments.ts";
 import { cleanText } from "./schema-keywords.ts";
 import { resolveServer } from "./server-address.ts";
@@ -16,6 +24,7 @@ import { resolveServer } from "./server-address.ts";
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"] as const;
 const OPERATION_LIMIT = 5_000;
 const DESCRIPTION_CHARS = 1_000;
+const PATH_CHARS = 2_000;
 /** Real documents of thousands of operations need a tenth of this. */
 const CONVERTED_PARTS = 20_000_000;
 /** Operations that are compiled without a pause. */
@@ -81,11 +90,16 @@ export async function compileDocument(text: string, options: CompileOptions = {}
     version: cleanText(typeof info.version === "string" ? info.version : "", 40),
     document: hash("sha256", text, "hex"),
     ...omitUndefined({ server: main }),
-    schemes,
+    schemes: operations.some(({ security }) => security.flat().includes(AUTHORIZATION))
+      ? { [AUTHORIZATION]: { kind: "key", in: "header", name: AUTHORIZATION }, ...schemes }
+      : schemes,
     operations,
   };
   return { api, trimmed, skipped, unresolved, document };
 }
+
+/** The scheme of documents that only declare the header as a parameter. */
+const AUTHORIZATION = "Authorization";
 
 /** The address that an operation or its path names. */
 function findOwnServer(servers: unknown, base: string | undefined): string | undefined {
@@ -125,8 +139,8 @@ function takeEntry({ path, method, operation }: FoundOperation, taken: Set<strin
   const toName = (text: string) =>
     text
       .replace(/[^A-Za-z0-9_.-]+/g, "_")
-      .replace(/^_+|_+$/g, "")
-      .slice(0, 150);
+      .slice(0, 150)
+      .replace(/^_+|_+$/g, "");
   const plain = toName(id) || toName(`${method} ${path.replaceAll(/[^A-Za-z0-9.-]+/g, " ")}`) || method;
   let entry = plain;
   for (let count = 2; taken.has(entry); count++) entry = `${plain}_${count}`;
@@ -151,6 +165,9 @@ function compileOperation({ document, schemes, budget }: CompileParts, entry: st
   // An operation can require a parameter that belongs to a scheme of another set.
   const further = input.requiredCredentials.flatMap((place) => credentials.get(place) ?? []);
   const security = declared.map((set) => [...new Set([...set, ...(set.length > 0 ? further : [])])]);
+  // Without a security scheme, the header would be lost.
+  if (security.every(({ length }) => length === 0) && input.authorization !== undefined)
+    security.splice(0, security.length, [AUTHORIZATION], ...(input.authorization ? [] : [[]]));
   const { schema, trimmed } = convertArguments(document, input.source, budget);
   const example = findExample(schema);
   const compiled: ApiOperation = {
@@ -180,10 +197,10 @@ function locateKeys(names: readonly string[], schemes: CompiledApi["schemes"]): 
 }
 
 function checkPath(path: string): void {
+  if (path.length > PATH_CHARS) throw createDocumentError(`has a path with more than ${PATH_CHARS} characters`);
   const isSafe = path.startsWith("/") && !/[#\\\s\p{Cc}]/u.test(path) && !path.startsWith("//");
-  const segments = path.split("?", 1)[0]?.split("/") ?? [];
-  const isDotted = segments.some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment));
-  if (!isSafe || isDotted) throw createDocumentError(`has the path ${quoteName(path)}, which could lead elsewhere`);
+  if (!isSafe || hasDotSegment(path.split("?", 1)[0] ?? ""))
+    throw createDocumentError(`has the path ${quoteName(path)}, which could lead elsewhere`);
 }
 
 function describeOperation({ path, method, operation }: FoundOperation, { body }: MergedInput): string {
@@ -217,7 +234,9 @@ function listAccepted(document: OpenApiObject, { responses }: OpenApiObject): st
   const types = Object.entries(isRecord(responses) ? responses : {})
     .filter(([status]) => /^2|default/.test(status))
     .flatMap(([, response]) => Object.keys(getContent(dereference(document, response))));
-  const sorted = [...new Set(types)].filter((type) => /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+/.test(type)).sort(byStreamLast);
+  const sorted = [...new Set(types)]
+    .filter((type) => /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+(?:;[\x20-\x7e]*)?$/.test(type))
+    .sort(byStreamLast);
   return sorted.length === 0 ? undefined : sorted.slice(0, 5).join(", ");
 }
 
@@ -225,8 +244,7 @@ const byStreamLast = (a: string, b: string) => Number(a.includes("event-stream")
 const getContent = (part: OpenApiObject | undefined) => (isRecord(part?.content) ? part.content : {});
 
 function readSchemes(document: OpenApiObject): Readonly<Record<string, SecurityScheme>> {
-  const { components } = document;
-  const declared = isRecord(components) && isRecord(components.securitySchemes) ? components.securitySchemes : {};
+  const declared = dereference(document, findPart(document, "#/components/securitySchemes")) ?? {};
   return Object.fromEntries(
     Object.entries(declared).flatMap(([name, raw]) => {
       const scheme = toScheme(dereference(document, raw) ?? {});

@@ -157,8 +157,12 @@ class SchemaConverter {
     const type = toType(raw);
     if (type !== undefined) made.type = type;
     for (const keyword of COPIED) if (isPlain(raw[keyword])) made[keyword] = raw[keyword];
+    // It would refuse everything.
+    if (Array.isArray(raw.enum) && raw.enum.length === 0) delete made.enum;
     fixLimits(made, raw);
-    if (this.#keepsPatterns && typeof raw.pattern === "string") made.pattern = raw.pattern;
+    // Documents copy patterns with the slashes of a program, which match nothing.
+    const isLiteral = /^\/\^|\$\/[a-z]*$/.test(String(raw.pattern));
+    if (this.#keepsPatterns && typeof raw.pattern === "string" && !isLiteral) made.pattern = raw.pattern;
     if (isRecord(raw.properties)) {
       const kept = Object.entries(raw.properties).filter(
         ([name, part]) => name !== "__proto__" && !this.#isReadOnly(part),

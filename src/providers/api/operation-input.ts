@@ -8,8 +8,9 @@ import {
   type PartEncoding,
 } from "./compiled-api.ts";
 import type { SchemaSource } from "./convert-schema.ts";
+import { isHeaderValue } from "./parameter-style.ts";
 import { createDocumentError, dereference, type OpenApiObject, requirePart } from "./read-document.ts";
-import { isFileSchema, listRequired } from "./schema-keywords.ts";
+import { isFileSchema, listRequired, SIBLINGS } from "./schema-keywords.ts";
 
 export interface MergedInput {
   readonly parameters: readonly ApiParameter[];
@@ -17,6 +18,8 @@ export interface MergedInput {
   readonly source: SchemaSource;
   /** Those of the credentials' parameters that the operation requires. */
   readonly requiredCredentials: readonly string[];
+  /** Whether the header `Authorization`, if it is declared as a parameter, is required. */
+  readonly authorization: boolean | undefined;
 }
 
 type Property = SchemaSource["properties"][number];
@@ -32,8 +35,8 @@ interface OperationPlace {
 
 /** The parameters and the body as the arguments of one action. */
 export function mergeInput(document: OpenApiObject, place: OperationPlace): MergedInput {
-  const { listed, requiredCredentials } = listParameters(document, place);
-  return { ...mergeParts(document, place, listed), requiredCredentials };
+  const { listed, ...credentials } = listParameters(document, place);
+  return { ...mergeParts(document, place, listed), ...credentials };
 }
 
 function mergeParts(document: OpenApiObject, place: OperationPlace, listed: Iterable<OpenApiObject>) {
@@ -99,23 +102,26 @@ function mergeParts(document: OpenApiObject, place: OperationPlace, listed: Iter
   };
 }
 
-/** Headers that the document may not set: they belong to the connection or to the credentials. */
-const IGNORED_HEADERS = new Set(
-  "accept content-type authorization host connection content-length transfer-encoding cookie upgrade te trailer expect keep-alive proxy-authorization proxy-connection".split(
-    " ",
-  ),
-);
+/** Headers that belong to the connection or to the credentials, or that name another method or path. */
+const IGNORED_HEADERS = new Set([
+  ...["accept", "content-type", "authorization", "cookie", "proxy-authorization"],
+  ...["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect"],
+  ...["keep-alive", "proxy-connection"],
+  ...["x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"],
+]);
 
 /** Those of the operation override those of the path with the same name and place. */
 function listParameters(document: OpenApiObject, { path, item, operation, credentials }: OperationPlace) {
   const found = new Map<string, OpenApiObject>();
   const requiredCredentials: string[] = [];
+  let authorization: boolean | undefined;
   for (const raw of [item.parameters, operation.parameters].flatMap((each) => (Array.isArray(each) ? each : []))) {
     const parameter = requirePart(document, raw);
     const { name, in: place } = parameter ?? {};
     if (parameter === undefined || typeof name !== "string" || name === "") continue;
     if (!["path", "query", "header", "cookie"].includes(String(place))) continue;
     const key = `${place} ${place === "header" ? name.toLowerCase() : name}`;
+    if (key === "header authorization") authorization = parameter.required === true;
     if (place === "header" && (IGNORED_HEADERS.has(name.toLowerCase()) || !isToken(name))) continue;
     if (credentials.has(key) && parameter.required === true) requiredCredentials.push(key);
     if (credentials.has(key) || (place === "path" && !path.includes(`{${name}}`))) continue;
@@ -123,9 +129,11 @@ function listParameters(document: OpenApiObject, { path, item, operation, creden
   }
   const names = [...path.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
   if (names.includes("")) throw createDocumentError("has a path with {} without a name");
+  const isOfQuery = (name: string) => found.has(`query ${name}`) && !path.split("?", 1)[0]?.includes(`{${name}}`);
   for (const name of names)
-    if (!found.has(`path ${name}`)) found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
-  return { listed: found.values(), requiredCredentials };
+    if (!found.has(`path ${name}`) && !isOfQuery(name))
+      found.set(`path ${name}`, { name, in: "path", schema: { type: "string" } });
+  return { listed: found.values(), requiredCredentials, authorization };
 }
 
 /** Whether HTTP allows a text as the name of a header. */
@@ -164,14 +172,16 @@ function takeArgument(name: string, place: string, taken: Set<string>): string {
 const isStructured = (mediaType: string) => /json|x-www-form-urlencoded|multipart\//.test(mediaType);
 
 /** In the order in which a type is chosen when an operation takes several. */
-const PREFERRED = [/^application\/json/, /json/, /^multipart\/form-data/, /x-www-form-urlencoded/, /^text\/plain/, /./];
+const PREFERRED = [/^application\/json/, /json/, /^multipart\/form-data/, /x-www-form-urlencoded/, /^text\/plain/, /^/];
 
 function readBody(document: OpenApiObject, raw: unknown) {
   const body = requirePart(document, raw);
   const content = isRecord(body?.content) ? body.content : {};
   const types = Object.keys(content).filter((type) => isRecord(content[type]));
-  const declared = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(Boolean);
-  if (body === undefined || declared === undefined || /[\r\n]/.test(declared)) return undefined;
+  const declared = PREFERRED.map((form) => types.find((type) => form.test(type.toLowerCase()))).find(
+    (type) => type !== undefined,
+  );
+  if (body === undefined || declared === undefined || !isHeaderValue(declared)) return undefined;
   const description = typeof body.description === "string" ? body.description : undefined;
   const media = content[declared] as OpenApiObject;
   const mediaType = chooseType(declared, dereference(document, media.schema));
@@ -182,7 +192,7 @@ function readBody(document: OpenApiObject, raw: unknown) {
 function chooseType(declared: string, schema: OpenApiObject | undefined): string {
   const [type = "", ...parameters] = declared.split(";");
   const plain = type.trim().toLowerCase();
-  if (!plain.includes("*")) return [plain, ...parameters].join(";");
+  if (plain !== "" && !plain.includes("*")) return [plain, ...parameters].join(";");
   if (plain.startsWith("text/")) return "text/plain";
   const isData = schema?.type === "object" || schema?.type === "array" || isRecord(schema?.properties);
   return isData ? "application/json" : "application/octet-stream";
@@ -215,6 +225,14 @@ interface FlatObject {
   readonly takesOthers: boolean;
 }
 
+/** What stands beside a reference counts since OpenAPI 3.1. */
+function mergeSiblings(document: OpenApiObject, raw: unknown): OpenApiObject | undefined {
+  const isMore = isRecord(raw) && typeof raw.$ref === "string" && Object.keys(raw).some((key) => SIBLINGS.has(key));
+  if (!isMore || String(document.openapi).startsWith("3.0")) return dereference(document, raw);
+  const { $ref, allOf, ...rest } = raw;
+  return { ...rest, allOf: [{ $ref }, ...(Array.isArray(allOf) ? allOf : [])] };
+}
+
 /** A hostile document can name the same parts again and again. */
 const FLATTEN_LIMIT = 500;
 
@@ -225,7 +243,7 @@ function flattenObject(
   depth: number,
   work: { left: number },
 ): FlatObject | undefined {
-  const schema = dereference(document, raw);
+  const schema = mergeSiblings(document, raw);
   if (schema === undefined || depth > 8 || --work.left < 0 || schema.nullable === true) return undefined;
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf) || schema.not !== undefined) return undefined;
   const [type, ...others] = Array.isArray(schema.type) ? schema.type : [schema.type];

@@ -19,17 +19,25 @@ const encodeReserved: Encode = (text) =>
 export const toText = (value: Json | undefined): string =>
   value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
-/** Servers may decode a path once more, so an encoded dot counts as a dot. */
-const DOT_SEGMENT = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c)/i;
+const DOT_SEGMENT = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;?]|%2f|%5c)/i;
 
-/** A path parameter in its place. Throws `invalid_arguments` for a value that could lead to another path. */
+/** Whether a path could lead to another one. Servers may decode it once more, so an encoded dot counts as a dot. */
+export function hasDotSegment(path: string): boolean {
+  try {
+    return DOT_SEGMENT.test(path) || DOT_SEGMENT.test(decodeURIComponent(path));
+  } catch {
+    return true;
+  }
+}
+
+/** A path parameter in its place. Throws `invalid_arguments` for one that would leave its segment empty or break it. */
 export function formatPathParameter({ name, argument, style, explode }: ApiParameter, value: Json): string {
   const texts = (Array.isArray(value) ? value : isRecord(value) ? Object.entries(value).flat() : [value]).map((each) =>
     toText(each as Json),
   );
-  const isUnsafe = texts.some((text) => DOT_SEGMENT.test(text) || /\p{Cc}/u.test(text));
+  const isUnsafe = texts.some((text) => /\p{Cc}/u.test(text));
   if (isUnsafe || texts.join("") === "") {
-    const why = isUnsafe ? "could lead to another path" : "is empty";
+    const why = isUnsafe ? "has control characters" : "is empty";
     throw new QmError("invalid_arguments", `${argument} (${quoteName(texts.join(","))}) ${why}`, {
       hint: "Give another value.",
     });

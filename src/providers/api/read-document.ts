@@ -8,6 +8,7 @@ export type OpenApiObject = Readonly<Record<string, unknown>>;
 export const DOCUMENT_BYTES = 32 * 1024 * 1024;
 const DOCUMENT_LIMITS = { nodes: 2_000_000, depth: 200 };
 const FILE_LIMIT = 5_000;
+const ALIAS_LIMIT = 5_000;
 /** Where the other files of a document are kept. */
 const FILES = "x-qm-files";
 
@@ -43,18 +44,39 @@ async function parseText(text: string): Promise<unknown> {
     throw createDocumentError(
       `has more than ${DOCUMENT_LIMITS.nodes} parts, or is nested more than ${DOCUMENT_LIMITS.depth} deep, or has an alias to itself`,
     );
+  if (text.includes("<<")) applyMergeKeys(parsed, new Set());
   return parsed;
 }
 
 async function parseJsonOrYaml(text: string): Promise<unknown> {
   try {
     if (/^\s*\{/.test(text)) return JSON.parse(text);
-    const { parse } = await import("yaml");
-    // Aliases are shared, not copied; the count of parts limits them. Comparing all keys would take quadratic time.
-    return parse(text, { maxAliasCount: -1, uniqueKeys: false, merge: true, logLevel: "silent" });
+    const { parseDocument, visit } = await import("yaml");
+    // Comparing all keys would take quadratic time, and merging keys takes place before parts are counted.
+    const document = parseDocument(text, { uniqueKeys: false, logLevel: "silent" });
+    if (document.errors[0] !== undefined) throw document.errors[0];
+    // Each alias is looked for among all others.
+    let aliases = 0;
+    visit(document, { Alias: () => (++aliases > ALIAS_LIMIT ? visit.BREAK : undefined) });
+    if (aliases > ALIAS_LIMIT) throw new Error(`it has more than ${ALIAS_LIMIT} aliases`);
+    // Aliases are shared, not copied; the count of parts limits them.
+    return document.toJS({ maxAliasCount: -1 });
   } catch (thrown) {
     throw createDocumentError(`is not JSON or YAML: ${clip(getErrorMessage(thrown), 200)}`);
   }
+}
+
+/** Fills in what `<<` names. Each of these keys is one of the counted parts, so the work has a limit too. */
+function applyMergeKeys(part: unknown, seen: Set<unknown>): void {
+  if (typeof part !== "object" || part === null || seen.has(part)) return;
+  seen.add(part);
+  for (const inner of Object.values(part)) applyMergeKeys(inner, seen);
+  const sources = Object.hasOwn(part, "<<") ? [(part as OpenApiObject)["<<"]].flat() : [];
+  if (sources.length === 0 || !sources.every(isRecord)) return;
+  delete (part as Record<string, unknown>)["<<"];
+  for (const [key, value] of sources.flatMap(Object.entries))
+    if (!Object.hasOwn(part, key))
+      Object.defineProperty(part, key, { value, configurable: true, enumerable: true, writable: true });
 }
 
 /** Adds the files that a document refers to, and lets the references name the added parts. Nothing else is read. */
@@ -116,12 +138,15 @@ export function requirePart(document: OpenApiObject, part: unknown): OpenApiObje
   return found;
 }
 
-export function findPart(document: OpenApiObject, reference: string): unknown {
+export function findPart(document: OpenApiObject, reference: string, hops = 0): unknown {
   let found: unknown = document;
   if (reference === "#") return found;
-  if (!reference.startsWith("#/")) return undefined;
+  if (!reference.startsWith("#/") || hops > 8) return undefined;
   for (const part of reference.slice(2).split("/")) {
     const key = decodePart(part).replace(/~1/g, "/").replace(/~0/g, "~");
+    // A whole map, such as that of all schemas, can be a reference to a file.
+    if (isRecord(found) && !Object.hasOwn(found, key) && typeof found.$ref === "string")
+      found = findPart(document, found.$ref, hops + 1);
     if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined;
     found = (found as OpenApiObject)[key];
   }

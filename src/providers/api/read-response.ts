@@ -21,21 +21,23 @@ interface Answered {
 export function readApiResponse(response: ApiResponse, call: Answered): unknown {
   const { status } = response;
   const type = (response.headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
+  const decode = (bytes: Uint8Array) =>
+    maskCredentials(decodeText(bytes, response.headers["content-type"]), call.credentials);
   const mask = (text: string) => maskCredentials(text, call.credentials);
   const headers = Object.fromEntries(
     SHOWN_HEADERS.flatMap((name) =>
       response.headers[name] === undefined ? [] : [[name, mask(response.headers[name])]],
     ),
   );
-  if (status >= 400) throw createStatusError(response, type, call, mask);
+  if (status >= 400) throw createStatusError(response, type, call, decode);
   if (/^(?:image|audio)\//.test(type) && response.body.length > 0) {
     const data = Buffer.from(response.body).toString("base64");
     const kind = type.startsWith("image/") ? "image" : "audio";
     const shown = { status, headers, media: kind, bytes: response.body.length };
     return new WithContent(shown, { blocks: [{ type: kind, data, mimeType: type }] });
   }
-  const body = readBody(response, type, mask);
-  const next = findNextPage(call.operation, call.args, response.headers.link, body, call.server);
+  const body = readBody(response, type, decode);
+  const next = findNextPage(call.operation, call.args, headers.link, body, call.server);
   return {
     status,
     headers,
@@ -45,11 +47,21 @@ export function readApiResponse(response: ApiResponse, call: Answered): unknown 
   };
 }
 
-function readBody({ body, truncated }: ApiResponse, type: string, mask: (text: string) => string): Json {
+/** The text without the mark for its byte order, which JSON does not know. */
+function decodeText(bytes: Uint8Array, contentType = ""): string {
+  const [, charset = "utf-8"] = /;\s*charset\s*=\s*"?([\w.:-]{1,40})/i.exec(contentType) ?? [];
+  try {
+    return new TextDecoder(charset).decode(bytes);
+  } catch {
+    return new TextDecoder().decode(bytes);
+  }
+}
+
+function readBody({ body, truncated }: ApiResponse, type: string, decode: (bytes: Uint8Array) => string): Json {
   if (body.length === 0) return null;
   const isText = /^text\/|json|xml|yaml|javascript|urlencoded|sdp/.test(type) || (type === "" && !body.includes(0));
   if (!isText) return { base64: Buffer.from(body).toString("base64"), bytes: body.length, content_type: type };
-  const text = mask(Buffer.from(body).toString("utf8"));
+  const text = decode(body);
   if (type === "text/event-stream") return readEvents(text);
   if (!type.includes("json") || truncated) return text;
   const parsed = parseJson(text);
@@ -87,10 +99,10 @@ function createStatusError(
   response: ApiResponse,
   type: string,
   { api, operation }: Answered,
-  mask: (text: string) => string,
+  decode: (bytes: Uint8Array) => string,
 ): QmError {
   const { status } = response;
-  const text = /json|text|xml/.test(type) ? mask(Buffer.from(response.body).toString("utf8")) : "";
+  const text = /json|text|xml/.test(type) ? decode(response.body) : "";
   const parsed = text.length <= ERROR_BODY_CHARS && type.includes("json") ? parseJson(text) : undefined;
   const said = parsed === undefined ? clip(text.replace(/\s+/g, " ").trim(), 300) : findMessage(parsed);
   const seconds = Number(response.headers["retry-after"]);
@@ -140,21 +152,21 @@ function findNextPage(
   if (address !== undefined) return readQuery(operation, args, address, server);
   if (!isRecord(body)) return undefined;
   for (const [names, value] of listCursors(body)) {
-    if (value === undefined || value === null || value === "") continue;
-    const parameter = operation.parameters.find(({ name, in: place }) => place === "query" && names.includes(name));
-    const field = Object.entries(operation.body?.fields ?? {}).find(([, name]) => names.includes(name))?.[0];
+    const isNamed = (name: string) => names.includes(toPlain(name));
+    const parameter = operation.parameters.find(({ name, in: place }) => place === "query" && isNamed(name));
+    const field = Object.entries(operation.body?.fields ?? {}).find(([, name]) => isNamed(name))?.[0];
     const argument = parameter?.argument ?? field;
-    if (argument !== undefined) return { ...args, [argument]: value as Json };
+    // Some answers repeat the cursor of the request.
+    if (argument !== undefined && args[argument] !== value) return { ...args, [argument]: value };
   }
   return undefined;
 }
 
-const readNextLink = (link: string | undefined): string | undefined =>
-  link
-    ?.slice(0, 8_192)
-    .split(",")
-    .map((each) => /^\s*<([^<>]*)>(.*)$/.exec(each))
-    .find((found) => /;\s*rel="?next"?/i.test(found?.[2] ?? ""))?.[1];
+/** Addresses may have commas, which also separate links. */
+const readNextLink = (link = ""): string | undefined =>
+  [...link.slice(0, 8_192).matchAll(/<([^<>]*)>([^<]*)/g)].find(([, , more = ""]) =>
+    /;\s*rel\s*=\s*(?:"(?:[^"]*\s)?next[\s"]|next\b)/i.test(more),
+  )?.[1];
 
 function readNextAddress(body: Record<string, unknown>): string | undefined {
   const links = isRecord(body.links) ? body.links : isRecord(body._links) ? body._links : {};
@@ -169,7 +181,8 @@ function readQuery(operation: ApiOperation, args: JsonObject, address: string, s
   if (url.origin !== new URL(server).origin) return undefined;
   const found = operation.parameters.flatMap(({ argument, name, in: place }): [string, Json][] => {
     const text = place === "query" ? url.searchParams.get(name) : null;
-    if (text === null) return [];
+    // Lists stay as they are from page to page.
+    if (text === null || (Object.hasOwn(args, argument) && typeof args[argument] === "object")) return [];
     const { properties } = operation.schema;
     const schema = isRecord(properties) && Object.hasOwn(properties, argument) ? properties[argument] : undefined;
     const isNumber = isRecord(schema) && JSON.stringify(schema).match(/"(?:integer|number)"/) !== null;
@@ -178,13 +191,59 @@ function readQuery(operation: ApiOperation, args: JsonObject, address: string, s
   return found.length === 0 ? undefined : { ...args, ...Object.fromEntries(found) };
 }
 
-function listCursors(body: Record<string, unknown>): readonly (readonly [readonly string[], unknown])[] {
-  const inner = isRecord(body.response_metadata) ? body.response_metadata : {};
+const toPlain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, "");
+
+type Cursor = readonly [names: readonly string[], value: string | number];
+
+/** Where the next page may begin, with the names of the parameters that take it. */
+function listCursors(body: Record<string, unknown>): readonly Cursor[] {
+  if (body.has_more === false || body.more === false) return [];
+  const found: Cursor[] = [];
+  const visit = (part: Record<string, unknown>, isNext: boolean, depth: number): void => {
+    for (const [key, value] of Object.entries(part).slice(0, 100)) {
+      const plain = toPlain(key);
+      if (isRecord(value) && depth < 3) visit(value, isNext || plain.startsWith("next"), depth + 1);
+      if ((typeof value !== "string" && typeof value !== "number") || value === "") continue;
+      if ((isNext && POSITIONS.has(plain)) || plain.startsWith("next") || CURSORS.has(plain))
+        found.push([listNames(plain), value]);
+    }
+  };
+  visit(body, false, 0);
   const data = Array.isArray(body.data) ? body.data.at(-1) : undefined;
   const last = body.last_id ?? (isRecord(data) ? data.id : undefined);
-  return [
-    [["cursor", "next_cursor", "page_cursor", "starting_after"], body.next_cursor ?? inner.next_cursor],
-    [["pageToken", "page_token"], body.nextPageToken ?? body.next_page_token],
-    [["after", "after_id", "starting_after"], body.has_more === true ? last : undefined],
+  if (body.has_more === true && (typeof last === "string" || typeof last === "number"))
+    found.push([["after", "afterid", "startingafter"], last]);
+  const [offset, size, total] = [
+    body.offset ?? body.startAt,
+    body.limit ?? body.maxResults,
+    body.total ?? body.total_count,
   ];
+  if (typeof offset === "number" && typeof size === "number" && size > 0) {
+    const isMore = body.more === true || body.isLast === false || (typeof total === "number" && offset + size < total);
+    if (isMore) found.push([["offset", "startat"], offset + size]);
+  }
+  return found;
+}
+
+/** Keys that name the next page without saying so. */
+const CURSORS: ReadonlySet<string> = new Set(["continue", "cursor", "after", "aftercursor", "endcursor"]);
+
+/** Keys inside of what is named next. */
+const POSITIONS: ReadonlySet<string> = new Set([
+  "offset",
+  "page",
+  "pagenumber",
+  "startingafter",
+  "marker",
+  "token",
+  "pagetoken",
+  "start",
+  "startat",
+  "skip",
+]);
+
+function listNames(key: string): readonly string[] {
+  const base = key.replace(/^next(?=.)/, "").replace(/^page(?=.)/, "");
+  const cursors = CURSORS.has(base) ? ["cursor", "after"] : [];
+  return [key, ...[base, ...cursors].flatMap((each) => ["", "page", "start", "starting", "next"].map((a) => a + each))];
 }

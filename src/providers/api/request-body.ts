@@ -18,11 +18,16 @@ export function encodeBody(
   const value = collectBody(body, args, parameters);
   if (value === undefined) return undefined;
   const { mediaType } = body;
-  if (/ndjson|jsonl|json-seq/.test(mediaType) && Array.isArray(value))
-    return { contentType: mediaType, content: value.map((each) => `${JSON.stringify(each)}\n`).join("") };
+  if (/ndjson|jsonl|json-seq/.test(mediaType) && Array.isArray(value)) {
+    const start = mediaType.includes("json-seq") ? "\u001e" : "";
+    return { contentType: mediaType, content: value.map((each) => `${start}${JSON.stringify(each)}\n`).join("") };
+  }
   if (mediaType.includes("json")) return { contentType: mediaType, content: JSON.stringify(value) };
   if (mediaType.includes("x-www-form-urlencoded"))
-    return { contentType: mediaType, content: encodeForm(body, requireObject(value)) };
+    return {
+      contentType: mediaType,
+      content: typeof value === "string" ? value : encodeForm(body, requireObject(value)),
+    };
   if (mediaType.startsWith("multipart/"))
     return {
       contentType: `${mediaType.split(";", 1)[0]}; boundary=${boundary}`,
@@ -68,9 +73,10 @@ function encodeForm({ encoding = {} }: ApiBody, value: JsonObject): string {
   return pairs.join("&").replaceAll("%20", "+");
 }
 
-function encodeMultipart({ encoding = {}, files }: ApiBody, value: JsonObject, boundary: string): Uint8Array {
+function encodeMultipart(body: ApiBody, value: JsonObject, boundary: string): Uint8Array {
+  const { encoding = {}, files } = body;
   const chunks: Uint8Array[] = [];
-  for (const [name, each] of listGiven(value)) {
+  for (const [name, each] of listGiven(value).flatMap((pair) => listStyledParts(body, pair))) {
     const declared = Object.hasOwn(encoding, name) ? encoding[name]?.contentType : undefined;
     const contentType = declared === undefined || /[,*\r\n]/.test(declared) ? undefined : declared;
     const parts = Array.isArray(each) && !contentType?.includes("json") ? each : [each];
@@ -84,6 +90,17 @@ function encodeMultipart({ encoding = {}, files }: ApiBody, value: JsonObject, b
     }
   }
   return Buffer.concat([...chunks, Buffer.from(`--${boundary}--\r\n`)]);
+}
+
+/** A field with a style has a part for each pair of a query with that style. */
+function listStyledParts({ encoding = {}, files }: ApiBody, [name, value]: [string, Json]): [string, Json][] {
+  const { contentType, style, explode = true } = (Object.hasOwn(encoding, name) && encoding[name]) || {};
+  const isPlain = style === undefined || contentType?.includes("json") || files?.includes(name);
+  if (isPlain || typeof value !== "object") return [[name, value]];
+  return formatQueryParameter({ name, style, explode }, value).map((pair): [string, Json] => {
+    const [key = "", text = ""] = pair.split("=", 2).map(decodeURIComponent);
+    return [key, text];
+  });
 }
 
 const BYTES = "application/octet-stream";

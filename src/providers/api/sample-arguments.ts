@@ -39,7 +39,7 @@ class Sampler {
         ),
       );
     const kind = Array.isArray(type) ? type.find((each) => each !== "null") : type;
-    if (kind === "object" || isRecord(raw.properties))
+    if (kind === "object" || (kind === undefined && isRecord(raw.properties)))
       return Object.assign({}, ...parts.filter(isRecord), this.#object(raw, depth));
     if (kind === "array") {
       const count = Math.min(Math.max(Number(raw.minItems ?? 1), this.#isComplete ? 2 : 1), Number(raw.maxItems ?? 5));
@@ -88,6 +88,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   email: "user@example.com",
   uuid: "123e4567-e89b-42d3-a456-426614174000",
   ipv4: "192.0.2.1",
+  ipv6: "2001:db8::1",
   hostname: "example.com",
 };
 

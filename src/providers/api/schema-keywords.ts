@@ -68,14 +68,16 @@ export function isFileSchema(document: OpenApiObject, raw: unknown): boolean {
   return schema.type === "file" || (isString && isBinary);
 }
 
-/** Required fields, without those that only responses have. */
+/** Required fields, without those that only responses have, and those that nothing allows. */
 export function listRequired(document: OpenApiObject, schema: OpenApiObject): string[] {
   if (!Array.isArray(schema.required)) return [];
-  const { properties } = schema;
+  const properties = isRecord(schema.properties) ? schema.properties : {};
   const names = schema.required.filter((name): name is string => typeof name === "string" && name !== "__proto__");
+  // A field that is required and not allowed would refuse everything.
+  const isClosed = schema.additionalProperties === false;
   return [...new Set(names)].filter((name) => {
-    const part = isRecord(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
-    return dereference(document, part)?.readOnly !== true;
+    if (!Object.hasOwn(properties, name)) return !isClosed;
+    return dereference(document, properties[name])?.readOnly !== true;
   });
 }
 

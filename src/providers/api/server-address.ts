@@ -1,6 +1,8 @@
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 
+const ADDRESS_CHARS = 2_000;
+
 /** The first http address of a list of servers, with its variables filled by their defaults. */
 export function resolveServer(servers: unknown, base: string | undefined): string | undefined {
   const listed = Array.isArray(servers) ? servers.filter(isRecord) : [];
@@ -21,8 +23,10 @@ export function resolveServer(servers: unknown, base: string | undefined): strin
 
 /** An http or https address without query, user and a slash at its end. Undefined: it is none. */
 export function normalizeServer(text: string, base?: string): string | undefined {
-  if (!URL.canParse(text, base) || /[{}]/.test(text)) return undefined;
-  const url = new URL(text, base);
+  // A document in a file has no scheme that `//host` could take over.
+  const address = base === undefined && text.startsWith("//") ? `https:${text}` : text;
+  if (address.length > ADDRESS_CHARS || !URL.canParse(address, base) || /[{}]/.test(address)) return undefined;
+  const url = new URL(address, base);
   const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
   if (!["http:", "https:"].includes(url.protocol) || !isPlain) return undefined;
   return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;
