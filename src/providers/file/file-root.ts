@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { realpathSync } from "node:fs";
+import { realpathSync, type Stats } from "node:fs";
 import { lstat, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path";
 import type { Action } from "../../core/action.ts";
@@ -140,6 +140,8 @@ const PATH_LIMIT = 4096;
 /** Each part is looked up on disk. Real folders are rarely more than thirty levels deep. */
 const PARTS_LIMIT = 128;
 const NAME_BYTES = 255;
+/** How often a path is followed again because one of its parts was created meanwhile. */
+const RETRIES = 10;
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])$/i;
 
 /** Throws `path_refused` outside the root or if protected. Only `openFolder` detects a change before the use. */
@@ -222,26 +224,31 @@ async function followLinks(realRoot: string, parts: readonly string[], protected
   const message = `${quoteName(path)} goes through a link that leads outside the root or nowhere`;
   const linkError = () => new QmError("path_refused", message, { hint: PATH_HINT });
 
-  for (let known = parts.length; known >= 0; known--) {
+  for (let known = parts.length, left = RETRIES; known >= 0; known--) {
     const real = await realpath(join(realRoot, ...parts.slice(0, known))).catch(() => undefined);
     if (real === undefined) continue;
     if (!isInsideRoot(realRoot, real)) throw linkError();
     const next = parts[known];
-    if (next !== undefined && (await isPresent(join(real, next), path))) throw linkError();
+    const entry = next === undefined ? undefined : await findEntry(join(real, next), path);
+    if (entry !== undefined) {
+      // `realpath` could not follow a link to nowhere, to itself or to a closed folder. Anything else is new.
+      if (entry.isSymbolicLink() || left-- === 0) throw linkError();
+      known = parts.length + 1;
+      continue;
+    }
     const isRoot = known === parts.length && real === realRoot;
     return { path, real, missing: parts.slice(known), isRoot, protectedPaths };
   }
   throw linkError();
 }
 
-/** Whether there is an entry that `realpath` could not follow: a link to nowhere, to itself or to a closed folder. */
-async function isPresent(path: string, shown: string): Promise<boolean> {
+/** The entry itself, without following it if it is a link. */
+async function findEntry(path: string, shown: string): Promise<Stats | undefined> {
   try {
-    await lstat(path);
-    return true;
+    return await lstat(path);
   } catch (thrown) {
     const errno = getErrno(thrown);
-    if (errno === "ENOENT" || errno === "ENOTDIR") return false;
+    if (errno === "ENOENT" || errno === "ENOTDIR") return undefined;
     throw explainFsError(thrown, shown, "look at");
   }
 }

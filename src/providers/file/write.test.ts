@@ -118,3 +118,12 @@ test("concurrent writes into the same new folder all succeed", async () => {
 
   expect((await readdir(join(path, "new/deep"))).sort()).toEqual(Array.from({ length: 10 }, (_, n) => `${n}.txt`));
 });
+
+test("writes a file that another process creates while its path is followed", async () => {
+  const { call, path } = await testRoot();
+
+  for (let round = 0; round < 200; round++) {
+    const file = `${round}.txt`;
+    await Promise.all([call("write", { path: file, content: "ours" }), writeFile(join(path, file), "theirs")]);
+  }
+});

@@ -249,6 +249,21 @@ describe("a search", () => {
     });
   });
 
+  test("still reports a failed build while the next one is running", async () => {
+    const { indexWith } = await opened();
+    let attempt = (): Promise<never> => Promise.reject(new Error("no such model"));
+    const index = indexWith(wordEmbedder("words", () => attempt()));
+    await expect(index.build(actions)).rejects.toThrow("no such model");
+    attempt = () => new Promise(() => {});
+
+    index.follow(actions);
+    await expect.poll(() => index.status().state).toBe("building");
+
+    expect(await index.search("thing3", createSearchView(actions), { limit: 5, order })).toEqual({
+      unavailable: "the index could not be built.",
+    });
+  });
+
   test("hides messages of the embedder from callers, but not from the status", async () => {
     const { indexWith } = await opened();
     let says: string | undefined;

@@ -232,8 +232,9 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
 
   /** Without counts and reasons, which would tell about actions that the caller may not see. */
   function explainUnavailable(): string {
-    if (running.size > 0 || trouble === undefined) return "the index is not ready yet.";
-    return trouble.state === "failed" ? "the index could not be built." : "vectors are missing.";
+    // Also while another build is running, so that the answer does not depend on its moment.
+    if (trouble?.state === "failed") return "the index could not be built.";
+    return running.size > 0 || trouble === undefined ? "the index is not ready yet." : "vectors are missing.";
   }
 
   /** Keeps a set that is searched, but not rebuilt, from being pruned. */
