@@ -2,6 +2,7 @@
  * Bundles the command into the given folder or dist/bin. A few files replace the hundreds of the command and its libraries,
  * because reading them takes most of the start time. Modules that are imported later stay in separate files.
  */
+import { hash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { bundle } from "./bundle.ts";
@@ -9,7 +10,10 @@ import { bundle } from "./bundle.ts";
 const root = join(import.meta.dirname, "..");
 const folder = resolve(process.argv[2] ?? join(root, "dist/bin"));
 
-const { output } = await bundle({ input: { qm: "src/cli/bin.ts" }, folder });
+const { output } = await bundle({ input: { process: "src/cli/process.ts" }, folder, format: "cjs" });
+const sources = output.map((file) => (file.type === "chunk" ? file.code : ""));
+const define = { BUILD_ID: JSON.stringify(hash("sha256", sources.join("\0"), "hex").slice(0, 16)) };
+await bundle({ input: { qm: "src/cli/launcher.ts" }, folder, define, clean: false });
 
 const bundled = output.flatMap((file) => (file.type === "chunk" ? Object.keys(file.modules) : []));
 const packages = new Set(

@@ -5,6 +5,12 @@ export interface Bundle {
   /** The name of each output file, without ".js", and its source. */
   readonly input: Readonly<Record<string, string>>;
   readonly folder: string;
+  /** Default: `esm`. */
+  readonly format?: "esm" | "cjs";
+  /** Replaces global names in the source. */
+  readonly define?: Readonly<Record<string, string>>;
+  /** Whether to remove what the folder contains. Default: true. */
+  readonly clean?: boolean;
   /** Packages that are imported and not bundled. The default is the list for the published command. */
   readonly external?: (id: string) => boolean;
 }
@@ -15,7 +21,9 @@ const shims = join(import.meta.dirname, "sdk-shims.ts");
 const isHeavy = (id: string) => /^(?:@photostructure\/sqlite$|gpt-tokenizer\/|@ai-sdk\/)/.test(id);
 
 /** Bundles sources with their packages. A warning is an error. */
-export function bundle({ input, folder, external = isHeavy }: Bundle): Promise<RolldownOutput> {
+export function bundle(options: Bundle): Promise<RolldownOutput> {
+  const { input, folder, format = "esm", define = {}, clean = true, external = isHeavy } = options;
+  const name = format === "esm" ? "[name].js" : "[name].cjs";
   return build({
     cwd: root,
     input: { ...input },
@@ -26,11 +34,15 @@ export function bundle({ input, folder, external = isHeavy }: Bundle): Promise<R
       alias: { "@modelcontextprotocol/client/_shims": shims, "@modelcontextprotocol/server/_shims": shims },
     },
     external,
+    transform: { define: { ...define } },
     output: {
       dir: folder,
-      cleanDir: true,
-      entryFileNames: "[name].js",
-      chunkFileNames: "[name].js",
+      format,
+      // The command's own loader has no `import()`.
+      dynamicImportInCjs: false,
+      cleanDir: clean,
+      entryFileNames: name,
+      chunkFileNames: name,
       comments: { jsdoc: false },
     },
     onLog(level, { message }) {

@@ -318,6 +318,7 @@ async function qm(argv: readonly string[]): Promise<{ out: string; code: number 
     nodeVersion: process.versions.node,
     platform: process.platform,
     execPath: process.execPath,
+    importModule: (url) => import(url),
   });
   return { out: parts.join(""), code };
 }

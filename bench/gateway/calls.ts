@@ -25,6 +25,10 @@ export interface Cost {
   readonly server: string;
   readonly width: number;
   readonly addedP50: number;
+  readonly callsPerSecond: number;
+  /** Of the gateway's process, for each call. */
+  readonly processorMs: number;
+  readonly isRaw: boolean;
 }
 
 interface Measured {
@@ -66,8 +70,15 @@ export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
       show(table(measured, width));
       for (const { way, rounds: taken } of measured) {
         const { rounds: floor } = floorOf(measured, way);
-        const addedP50 = p(taken, 0.5) - p(floor, 0.5);
-        costs.push({ gateway: way.gateway.name, server: way.server, width, addedP50 });
+        costs.push({
+          gateway: way.gateway.name,
+          server: way.server,
+          width,
+          addedP50: p(taken, 0.5) - p(floor, 0.5),
+          callsPerSecond: spreadOf(taken.map(speedOf)).median * 1000,
+          processorMs: processorOf(taken),
+          isRaw: way.gateway.isRaw === true,
+        });
       }
     }
   } finally {
@@ -105,7 +116,8 @@ async function openAll(
   return measured;
 }
 
-function serversOf({ name, era }: Gateway): readonly Way["server"][] {
+function serversOf({ name, era, isRaw }: Gateway): readonly Way["server"][] {
+  if (isRaw) return ["pipe"];
   if (name.startsWith("direct")) return [name.includes("stdio") ? "pipe" : "web"];
   return era === "modern" ? ["web"] : ["pipe", "web"];
 }
@@ -130,7 +142,10 @@ async function slot({ way: { gateway, server }, open }: Measured, width: number,
 
 function floorOf(measured: readonly Measured[], { gateway, server }: Way): Measured {
   const floor = measured.find(
-    ({ way }) => way.gateway.name.startsWith("direct") && way.server === server && way.gateway.era === gateway.era,
+    ({ way }) =>
+      way.gateway.name.startsWith(gateway.isRaw ? "floor" : "direct") &&
+      way.server === server &&
+      way.gateway.era === gateway.era,
   );
   if (floor === undefined) throw new Error(`no baseline for ${gateway.name}`);
   return floor;
@@ -142,38 +157,43 @@ function table(measured: readonly Measured[], width: number): Table {
     title: `One call through a gateway, ${width} in flight`,
     head: [
       "",
-      "p50 : direct",
+      "its processor a call",
+      "calls/s",
+      "calls/s : baseline",
+      "p50 : baseline",
       "p50 added",
       "p99 added",
-      "calls/s : direct",
-      "calls/s",
-      "its processor a call",
       "calls",
     ],
     rows: sorted.map((each) => {
       const floor = floorOf(measured, each.way);
       const { rounds } = each;
       const isFloor = each === floor;
-      const speed = (one: Round) => one.latencies.length / one.wallMs;
-      const taken = rounds.flatMap(({ latencies }) => latencies).length;
       return [
         `${each.way.gateway.name} → ${DESCRIBED[each.way.server]}`,
+        each.open.pid === undefined ? "–" : ms(processorOf(rounds)),
+        short(spreadOf(rounds.map(speedOf)).median * 1000),
+        times(spreadOf(rounds.map((round, at) => speedOf(round) / speedOf(floor.rounds[at] ?? round)))),
         times(spreadOf(rounds.map((round, at) => p([round], 0.5) / p(floor.rounds.slice(at, at + 1), 0.5)))),
         isFloor ? `(${ms(p(rounds, 0.5))})` : ms(p(rounds, 0.5) - p(floor.rounds, 0.5)),
         isFloor ? `(${ms(p(rounds, 0.99))})` : ms(p(rounds, 0.99) - p(floor.rounds, 0.99)),
-        times(spreadOf(rounds.map((round, at) => speed(round) / speed(floor.rounds[at] ?? round)))),
-        short(spreadOf(rounds.map(speed)).median * 1000),
-        each.open.pid === undefined ? "–" : ms(rounds.reduce((sum, round) => sum + round.processorMs, 0) / taken),
-        short(taken),
+        short(countCalls(rounds)),
       ];
     }),
     notes: [
-      "Compared to the direct connection to the same server, whose absolute figures are in brackets. Ratios are medians of",
-      "rounds (smallest–largest). Processor time is that of the gateway's process, without its servers.",
+      "The baseline is the direct connection to the same server, and for raw clients the floor: HTTP in, a line of JSON to the",
+      "server and back, HTTP out. Its absolute figures are in brackets. Ratios are medians of rounds (smallest–largest).",
+      "Processor time is that of the gateway's process, without its servers.",
       "Quartermaster validates, decides and writes each call to the ledger. The other gateways record nothing.",
     ],
   };
 }
+
+const speedOf = ({ latencies, wallMs }: Round): number => latencies.length / wallMs;
+const countCalls = (rounds: readonly Round[]): number =>
+  rounds.reduce((sum, { latencies }) => sum + latencies.length, 0);
+const processorOf = (rounds: readonly Round[]): number =>
+  rounds.reduce((sum, { processorMs: spent }) => sum + spent, 0) / countCalls(rounds);
 
 function p(rounds: readonly Round[], share: number): number {
   return percentile(

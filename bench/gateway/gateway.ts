@@ -19,6 +19,8 @@ export interface Gateway {
   shows(tools: number): number;
   /** The tools of its servers are not known yet. Opening it may change that, so it is prepared each time. */
   readonly knowsNothing?: boolean;
+  /** Its client is raw HTTP, which costs less than an MCP client. Its baseline is the floor. */
+  readonly isRaw?: boolean;
   /** Its calls are slow, so it makes fewer of them than the others. */
   readonly slow?: boolean;
 }
@@ -28,8 +30,14 @@ export interface ToolCall {
   readonly arguments: Readonly<Record<string, unknown>>;
 }
 
+/** What a bench uses of a client. Only the start is measured with `listTools`. */
+export interface ToolCaller {
+  callTool(call: ToolCall): Promise<{ readonly isError?: boolean | undefined; readonly content?: unknown }>;
+  listTools?(): ReturnType<Client["listTools"]>;
+}
+
 export interface Open {
-  readonly client: Client;
+  readonly client: ToolCaller;
   /** The process id of the gateway, or of the server if there is no gateway. Undefined if the server already ran. */
   readonly pid: number | undefined;
   close(): Promise<void>;

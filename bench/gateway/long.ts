@@ -23,7 +23,7 @@ export interface After {
 
 const WARM = 1000;
 const WIDTH = 8;
-const LIMIT_MS = 30_000;
+const LIMIT_MS = 240_000;
 const SLOW_LIMIT_MS = 8000;
 const ORPHAN_MS = 5000;
 const MB = 2 ** 20;
@@ -54,7 +54,7 @@ async function afterMany({ ground, quick }: LongOptions, gateway: Gateway): Prom
     await callUntilAnswered(open, gateway, "pipe");
     await many(open, gateway, WARM, limit / 4);
     const before = treeOf(pid);
-    const calls = await many(open, gateway, quick ? 2000 : 10_000, limit);
+    const calls = await many(open, gateway, quick ? 2000 : 100_000, limit);
     const after = treeOf(pid);
     if (!killMarked(pid, ground.mark)) throw new Error("the gateway ended before it was killed");
     await pause(ORPHAN_MS);

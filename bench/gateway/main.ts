@@ -12,6 +12,7 @@ import { mcpHub } from "./mcp-hub.ts";
 import { type OursOptions, ours } from "./ours.ts";
 import { installedPeers } from "./peers.ts";
 import { canReadProcesses } from "./processes.ts";
+import { floor } from "./raw.ts";
 import { newGround } from "./stand.ts";
 import { targets } from "./targets.ts";
 
@@ -60,6 +61,9 @@ try {
   let costs: readonly Cost[] = [];
   if (only === undefined || only === "calls") {
     const gateways = [
+      floor(),
+      qm("serve", "universal", { isRaw: true }),
+      qm("serve", "pass-through", { isRaw: true }),
       direct(ground, "stdio"),
       direct(ground, "http"),
       direct(ground, "http", "modern"),

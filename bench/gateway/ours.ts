@@ -3,6 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, type Era } from "./driver.ts";
 import { type Gateway, TEXT } from "./gateway.ts";
+import { RawClient } from "./raw.ts";
 import type { Stand } from "./stand.ts";
 import { start } from "./started.ts";
 
@@ -15,17 +16,20 @@ export interface OursOptions {
   readonly era?: Era;
   /** Whether the tools of the servers are known before it is opened. */
   readonly known?: boolean;
+  /** Whether the client is raw HTTP. */
+  readonly isRaw?: boolean;
 }
 
 const TOKEN = "a-token-of-the-bench-and-of-nobody-else";
 
 /** `qm mcp` or `qm serve` with defaults: every call is validated, decided and written to the ledger. */
-export function ours({ bin, face, surface, era = "legacy", known = true }: OursOptions): Gateway {
+export function ours({ bin, face, surface, era = "legacy", known = true, isRaw = false }: OursOptions): Gateway {
   const profile = surface === "universal" ? "default" : "passing";
   const variables = ({ env }: Stand) => ({ ...env, BENCH_TOKEN: TOKEN });
   return {
-    name: `qm ${face}, ${surface}${era === "modern" ? ", 2026-07-28" : ""}${known ? "" : ", nothing known"}`,
+    name: `qm ${face}, ${surface}${era === "modern" ? ", 2026-07-28" : ""}${known ? "" : ", nothing known"}${isRaw ? ", raw client" : ""}`,
     era,
+    isRaw,
     kind: `qm, ${surface}, ${known ? "known" : "nothing known"}`,
     knowsNothing: !known,
     async prepare(stand) {
@@ -49,7 +53,10 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
       const { pid, firstLine, stop } = start([process.execPath, bin, "serve", "--port", "0", "--json"], options);
       const { url, tokenPath } = JSON.parse(await firstLine) as { url: string; tokenPath: string };
       const token = surface === "universal" ? readFileSync(tokenPath, "utf8").trim() : TOKEN;
-      const { client } = await connect({ kind: "http", url, token }, era);
+      const client = isRaw
+        ? new RawClient(url, { authorization: `Bearer ${token}` })
+        : await connectHttp(url, token, era);
+      if (client instanceof RawClient) await client.initialize();
       return { client, pid, close: () => client.close().then(stop) };
     },
     call: (server) =>
@@ -62,6 +69,9 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
     shows: (tools) => (surface === "universal" ? 4 : tools),
   };
 }
+
+const connectHttp = async (url: string, token: string, era: Era) =>
+  (await connect({ kind: "http", url, token }, era)).client;
 
 function configuration({ servers }: Stand, surface: Surface): object {
   const passing = { token: `\${env:BENCH_TOKEN}`, pass_through: ["*"] };

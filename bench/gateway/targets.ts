@@ -16,10 +16,23 @@ export function targets({
   readonly afters: readonly After[];
 }): Table {
   const ours = ({ gateway }: { readonly gateway: string }): boolean => gateway.startsWith("qm ");
-  const served = costs.filter((cost) => cost.gateway.startsWith("qm serve") && cost.width === 1);
+  const served = costs.filter((cost) => cost.gateway.startsWith("qm serve") && !cost.isRaw && cost.width === 1);
   const cached = starts.filter((start) => ours(start) && !start.gateway.includes("nothing known"));
   const long = afters.filter(ours);
+  const floor = ({ width }: Cost): number => costs.find((one) => one.isRaw && one.width === width)?.processorMs ?? 0;
+  const peer = ({ width, server }: Cost): Cost | undefined =>
+    costs.find((one) => one.gateway.startsWith("mcp-hub") && one.width === width && one.server === server);
   const rows = [
+    ...costs
+      .filter((cost) => ours(cost) && cost.isRaw && cost.width > 1)
+      .map((cost) => row(`processor : floor, ${named(cost)}`, cost.processorMs / floor(cost), "≤", 5, "×")),
+    ...costs
+      .filter((cost) => ours(cost) && !cost.isRaw)
+      .flatMap((cost) => {
+        const rival = peer(cost);
+        if (rival === undefined) return [];
+        return [row(`calls/s : mcp-hub, ${named(cost)}`, cost.callsPerSecond / rival.callsPerSecond, "≥", 1.2, "×")];
+      }),
     ...served.map(({ gateway, server, addedP50 }) =>
       row(`p50 added: ${gateway}, ${server === "pipe" ? "stdio" : "HTTP"} server`, addedP50, "<", 2, "ms"),
     ),
@@ -38,8 +51,11 @@ export function targets({
   return { title: "Targets", head: ["", "measured", "target", ""], rows };
 }
 
-function row(name: string, measured: number, sign: "<" | "≤", target: number, unit: string): readonly string[] {
-  const met = sign === "<" ? measured < target : measured <= target;
+const named = ({ gateway, server, width }: Cost): string =>
+  `${gateway} → ${server === "pipe" ? "stdio" : "HTTP"} server, ${width} in flight`;
+
+function row(name: string, measured: number, sign: "<" | "≤" | "≥", target: number, unit: string): readonly string[] {
+  const met = sign === "<" ? measured < target : sign === "≤" ? measured <= target : measured >= target;
   const text = (value: number): string => `${short(value)} ${unit}`.trim();
   return [name, text(measured), `${sign} ${text(target)}`, met ? "met" : "NOT MET"];
 }

@@ -3,7 +3,7 @@ import type { CallActorOptions } from "../actor/envelope.ts";
 import type { AskPerson } from "../approval/approval.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
-import { listOptionKeys } from "../config/file-keys.ts";
+import { listOptionKeys, PARSED_ONCE } from "../config/file-keys.ts";
 import {
   approvalOptions,
   categoryApprovalOptions,
@@ -271,7 +271,12 @@ export type ResolvedOptions = Omit<QuartermasterOptions, Defaulted | "models"> &
 
 /** Checks options and fills in defaults. The host's own objects stay the same objects. Throws `invalid_config`. */
 export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
-  const { limits, valueLimit, search, infospace, memory } = checkOptions(quartermasterSchema, "options", options);
+  const { limits, valueLimit, search, infospace, memory } = checkOptions(
+    quartermasterSchema,
+    "options",
+    options,
+    PARSED_ONCE,
+  );
   const ownEmbedder = options.search?.embedder === undefined ? {} : { embedder: options.search.embedder };
   const models = new Map(Object.entries(options.models ?? {}).map(([name, model]) => [name, toModel(name, model)]));
   for (const { name, model } of options.policy?.actors ?? []) {
@@ -346,8 +351,13 @@ export const searchQuerySchema = z.strictObject({
 });
 
 /** Returns the options with defaults. Throws `invalid_config` with every problem, its place and the nearest known key. */
-export function checkOptions<S extends z.ZodType>(schema: S, what: string, value: unknown): Options<z.output<S>> {
-  const checked = schema.safeParse(value);
+export function checkOptions<S extends z.ZodType>(
+  schema: S,
+  what: string,
+  value: unknown,
+  context?: z.core.ParseContext<z.core.$ZodIssue>,
+): Options<z.output<S>> {
+  const checked = schema.safeParse(value, context);
   if (checked.success) return checked.data as Options<z.output<S>>;
   const problems = checked.error.issues.slice(0, 8).flatMap((issue) => {
     const place = [what, ...issue.path.map(String)].join(".");

@@ -29,6 +29,8 @@ export interface Io {
   readonly execPath: string;
   /** The script that Node runs, `process.argv[1]`. */
   readonly script?: string | undefined;
+  /** Imports a module of the user, by its URL. */
+  readonly importModule: (url: string) => Promise<unknown>;
 }
 
 type CallerFlags = Readonly<{ actor?: string; session?: string; tenant?: string; user?: string }>;

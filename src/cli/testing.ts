@@ -68,6 +68,7 @@ export async function qm(
     nodeVersion: process.versions.node,
     platform: process.platform,
     execPath: process.execPath,
+    importModule: (url) => import(url),
     ...overrides,
   });
   return { code, out: out.join(""), err: err.join("") };

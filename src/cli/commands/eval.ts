@@ -9,7 +9,7 @@ import type { DatasetProblem } from "../../evals/dataset.ts";
 import type { EvalCase } from "../../evals/eval-case.ts";
 import type { CaseResult, EvalReport, PromptMismatch } from "../../evals/run-evals.ts";
 import type { Subject } from "../../evals/subject.ts";
-import { type Context, reportNotFound, withWorkspace } from "../context.ts";
+import { type Context, type Io, reportNotFound, withWorkspace } from "../context.ts";
 import { createUsageError, exitCodes } from "../exit-codes.ts";
 import { examples, parseTimeoutOption } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
@@ -64,7 +64,7 @@ async function runEval(context: Context, path: string, flags: EvalFlags): Promis
   const policy = flags.policy === undefined ? undefined : await loadPolicyFile(context, flags.policy);
   const progress = showCount(io.stderr, "cases");
   const report = await withConsoleOnStderr(io, async () => {
-    const subject = flags.subject === undefined ? undefined : await loadSubject(resolve(io.cwd, flags.subject));
+    const subject = flags.subject === undefined ? undefined : await loadSubject(io, resolve(io.cwd, flags.subject));
     const onCase = (_result: CaseResult, done: { done: number; total: number }) => progress.at(done);
     const options = {
       promptHashMismatch,
@@ -82,11 +82,12 @@ async function runEval(context: Context, path: string, flags: EvalFlags): Promis
   else showReport(out, report, formatCaseLocation);
 }
 
-async function loadSubject(file: string): Promise<Subject> {
-  const module: Record<string, unknown> = await import(pathToFileURL(file).href).catch((cause: unknown) => {
+async function loadSubject({ importModule }: Io, file: string): Promise<Subject> {
+  const loaded = await importModule(pathToFileURL(file).href).catch((cause: unknown) => {
     const message = `the subject ${file} cannot be loaded: ${getErrorMessage(cause)}`;
     throw new QmError("invalid_arguments", message, { cause });
   });
+  const module = loaded as Readonly<Record<string, unknown>>;
   const subject = module.default ?? module.subject;
   if (typeof subject === "function") return subject as Subject;
   throw new QmError("invalid_arguments", `${file} exports no subject`, {

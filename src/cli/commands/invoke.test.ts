@@ -20,7 +20,8 @@ async function* typed(...parts: string[]): AsyncGenerator<string> {
 
 function io(stdin: Io["stdin"] = typed(), signal = new AbortController().signal): Io {
   const stream = { write: () => {}, isTTY: false };
-  const node = { nodeVersion: "20.19.0", platform: "linux", execPath: "/usr/bin/node" };
+  const importModule = (url: string) => import(url);
+  const node = { nodeVersion: "20.19.0", platform: "linux", execPath: "/usr/bin/node", importModule };
   return { stdin, stdout: stream, stderr: stream, cwd: import.meta.dirname, env: {}, signal, ...node };
 }
 
