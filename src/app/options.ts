@@ -3,7 +3,7 @@ import type { CallActorOptions } from "../actor/envelope.ts";
 import type { AskPerson } from "../approval/approval.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import { embedderTimeoutMs, searchIndexOptions, searchOptions, surfaceOptions } from "../config/discovery-schema.ts";
-import { listOptionKeys, PARSED_ONCE } from "../config/file-keys.ts";
+import { listOptionKeys } from "../config/file-keys.ts";
 import {
   approvalOptions,
   categoryApprovalOptions,
@@ -271,12 +271,9 @@ export type ResolvedOptions = Omit<QuartermasterOptions, Defaulted | "models"> &
 
 /** Checks options and fills in defaults. The host's own objects stay the same objects. Throws `invalid_config`. */
 export function resolveOptions(options: QuartermasterOptions): ResolvedOptions {
-  const { limits, valueLimit, search, infospace, memory } = checkOptions(
-    quartermasterSchema,
-    "options",
-    options,
-    PARSED_ONCE,
-  );
+  // They are checked once, and zod compiles a schema at its first use, which takes longer than the check.
+  const checked = checkOptions(quartermasterSchema, "options", options, { jitless: true });
+  const { limits, valueLimit, search, infospace, memory } = checked;
   const ownEmbedder = options.search?.embedder === undefined ? {} : { embedder: options.search.embedder };
   const models = new Map(Object.entries(options.models ?? {}).map(([name, model]) => [name, toModel(name, model)]));
   for (const { name, model } of options.policy?.actors ?? []) {

@@ -16,9 +16,6 @@ type ParsedFile<T> =
   | { readonly success: true; readonly data: T }
   | { readonly success: false; readonly issues: readonly z.core.$ZodIssue[] };
 
-/** For what is parsed once in a process: zod compiles a schema at its first use, which takes longer than the parsing. */
-export const PARSED_ONCE: z.core.ParseContext<z.core.$ZodIssue> = { jitless: true };
-
 /** Checks a value with the file's snake_case keys. The data has the schema's keys, issues those of the file. */
 export function parseFileValue<S extends z.ZodType>(
   schema: S,
@@ -26,7 +23,7 @@ export function parseFileValue<S extends z.ZodType>(
   error?: (issue: z.core.$ZodRawIssue) => string | undefined,
 ): ParsedFile<z.output<S>> {
   const found: z.core.$ZodIssue[] = [];
-  const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), { ...PARSED_ONCE, ...(error && { error }) });
+  const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), error && { error });
   if (parsed.success && found.length === 0) return { success: true, data: parsed.data };
   // A malformed reference often fails other checks of its text too, so only the reference is reported.
   const reported = new Set(found.map(({ path }) => path.join("\0")));
