@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The published command. It loads the bundled program from compiled code that an earlier start has stored, because compiling
- * takes half of a short run. Before it has checked the version of Node, it needs nothing newer than Node 12, so that an old
+ * takes a third of a short run. Before it has checked the version of Node, it needs nothing newer than Node 12, so that an old
  * Node can print the problem.
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
