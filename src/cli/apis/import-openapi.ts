@@ -233,7 +233,7 @@ async function readFormer(storePath: string, name: string, before: ApiConfig | u
   try {
     return parseCompiledApi(await readCompiled(storePath, name, before.digest));
   } catch {
-    // It is replaced, whatever it was.
+    // A compiled API that cannot be read is replaced.
     return undefined;
   }
 }

@@ -225,7 +225,7 @@ interface FlatObject {
   readonly takesOthers: boolean;
 }
 
-/** What stands beside a reference counts since OpenAPI 3.1. */
+/** Keywords beside a reference count since OpenAPI 3.1. */
 function mergeSiblings(document: OpenApiObject, raw: unknown): OpenApiObject | undefined {
   const isMore = isRecord(raw) && typeof raw.$ref === "string" && Object.keys(raw).some((key) => SIBLINGS.has(key));
   if (!isMore || String(document.openapi).startsWith("3.0")) return dereference(document, raw);

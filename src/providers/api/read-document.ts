@@ -9,7 +9,7 @@ export const DOCUMENT_BYTES = 32 * 1024 * 1024;
 const DOCUMENT_LIMITS = { nodes: 2_000_000, depth: 200 };
 const FILE_LIMIT = 5_000;
 const ALIAS_LIMIT = 5_000;
-/** Where the other files of a document are kept. */
+/** The key that holds the other files of a document. */
 const FILES = "x-qm-files";
 
 /** The text of a file beside the document. Undefined: it is not there, or lies outside of the document's folder. */

@@ -68,6 +68,30 @@ test.each([
   expect(result.next?.args[name]).toEqual(value);
 });
 
+test("looks for a cursor only in the first keys of an answer", () => {
+  const createGroup = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]));
+  const createAnswer = (groups: number) => {
+    const parts = Array.from({ length: groups }, (_, at) => [`g${at}`, createGroup(99)]);
+    return JSON.stringify({ a: Object.fromEntries(parts), b: Object.fromEntries(parts), next_cursor: "n" });
+  };
+  expect(read(createAnswer(49))).toMatchObject({ next: { args: { cursor: "n" } } });
+  expect(read(createAnswer(51))).not.toHaveProperty("next");
+});
+
+test("lists the events of a stream, up to a limit", () => {
+  const readStream = (text: string) => read(text, { "content-type": "text/event-stream" });
+  const text =
+    'event: note\r\ndata: {"a":1}\r\n\r\n: kept alive\n\ndata:one\ndata: two\nevent:odd\nevent: other\n\ndata: [DONE]';
+  const events = [
+    { event: "note", data: { a: 1 } },
+    { event: "odd", data: "one\ntwo" },
+  ];
+  expect(readStream(text)).toMatchObject({ body: { events } });
+  expect(readStream("data: 1")).toMatchObject({ body: { events: [{ data: 1 }] } });
+  expect(readStream("data: 1\n\n".repeat(2_000))).not.toHaveProperty("body.limited");
+  expect(readStream("data: 1\n\n".repeat(2_001))).toMatchObject({ body: { limited: true } });
+});
+
 test("reads other character sets, and a mark for the byte order", () => {
   expect(read('\uFEFF{"a":1}')).toMatchObject({ body: { a: 1 } });
   const latin = Buffer.from('{"a":"\u00e9"}', "latin1");

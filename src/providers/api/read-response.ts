@@ -1,6 +1,14 @@
 import { QmError } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
-import { clip, hasWideObject, isLargerThan, isRecord, type Json, type JsonObject } from "../../core/json.ts";
+import {
+  clip,
+  hasWideObject,
+  isLargerThan,
+  isRecord,
+  type Json,
+  type JsonObject,
+  omitUndefined,
+} from "../../core/json.ts";
 import { type Credentials, maskCredentials } from "./authorize.ts";
 import type { ApiOperation } from "./compiled-api.ts";
 import type { ApiResponse } from "./send-request.ts";
@@ -80,17 +88,23 @@ function parseJson(text: string): Json | undefined {
 /** Server-sent events as a list, up to a limit. */
 function readEvents(text: string): Json {
   const events: Json[] = [];
-  for (const block of text.split(/\r?\n\r?\n/)) {
-    const lines = block.split(/\r?\n/);
-    const read = (field: string) =>
-      lines
-        .filter((line) => line.startsWith(`${field}:`))
-        .map((line) => line.slice(field.length + 1).replace(/^ /, ""));
-    const data = read("data").join("\n");
-    if (data === "" || data === "[DONE]") continue;
-    if (events.length === EVENT_LIMIT) return { events, limited: true };
-    const [event] = read("event");
-    events.push({ ...(event === undefined ? {} : { event }), data: parseJson(data) ?? data });
+  let event: string | undefined;
+  let data: string[] = [];
+  for (let at = 0; at <= text.length; ) {
+    const found = text.indexOf("\n", at);
+    const end = found < 0 ? text.length : found;
+    const line = text.slice(at, text[end - 1] === "\r" ? end - 1 : end);
+    at = end + 1;
+    if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
+    if (line.startsWith("event:")) event ??= line.slice(6).replace(/^ /, "");
+    if (line !== "" && at <= text.length) continue;
+    const joined = data.join("\n");
+    if (joined !== "" && joined !== "[DONE]") {
+      if (events.length === EVENT_LIMIT) return { events, limited: true };
+      events.push({ ...omitUndefined({ event }), data: parseJson(joined) ?? joined });
+    }
+    event = undefined;
+    data = [];
   }
   return { events };
 }
@@ -151,15 +165,21 @@ function findNextPage(
   const address = readNextLink(link) ?? (isRecord(body) ? readNextAddress(body) : undefined);
   if (address !== undefined) return readQuery(operation, args, address, server);
   if (!isRecord(body)) return undefined;
+  const places = listPlaces(operation);
   for (const [names, value] of listCursors(body)) {
-    const isNamed = (name: string) => names.includes(toPlain(name));
-    const parameter = operation.parameters.find(({ name, in: place }) => place === "query" && isNamed(name));
-    const field = Object.entries(operation.body?.fields ?? {}).find(([, name]) => isNamed(name))?.[0];
-    const argument = parameter?.argument ?? field;
+    const argument = places.get(names.find((name) => places.has(name)) ?? "");
     // Some answers repeat the cursor of the request.
     if (argument !== undefined && args[argument] !== value) return { ...args, [argument]: value };
   }
   return undefined;
+}
+
+/** The arguments that can take a cursor, by their plain names. Parameters of the query come before fields of the body. */
+function listPlaces({ parameters, body }: ApiOperation): ReadonlyMap<string, string> {
+  const query = parameters.filter((each) => each.in === "query").map(({ name, argument }) => [name, argument] as const);
+  const fields = Object.entries(body?.fields ?? {}).map(([argument, name]) => [name, argument] as const);
+  // The first of several equal names counts.
+  return new Map([...query, ...fields].reverse().map(([name, argument]) => [toPlain(name), argument]));
 }
 
 /** Addresses may have commas, which also separate links. */
@@ -195,13 +215,19 @@ const toPlain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, "");
 
 type Cursor = readonly [names: readonly string[], value: string | number];
 
-/** Where the next page may begin, with the names of the parameters that take it. */
+/** How many keys of an answer are looked at, and how much of each. */
+const CURSOR_KEYS = 10_000;
+const KEY_CHARS = 100;
+
+/** The positions at which the next page may begin, each with the names of the parameters that take it. */
 function listCursors(body: Record<string, unknown>): readonly Cursor[] {
   if (body.has_more === false || body.more === false) return [];
   const found: Cursor[] = [];
+  let left = CURSOR_KEYS;
   const visit = (part: Record<string, unknown>, isNext: boolean, depth: number): void => {
     for (const [key, value] of Object.entries(part).slice(0, 100)) {
-      const plain = toPlain(key);
+      if (--left < 0) return;
+      const plain = toPlain(key.slice(0, KEY_CHARS));
       if (isRecord(value) && depth < 3) visit(value, isNext || plain.startsWith("next"), depth + 1);
       if ((typeof value !== "string" && typeof value !== "number") || value === "") continue;
       if ((isNext && POSITIONS.has(plain)) || plain.startsWith("next") || CURSORS.has(plain))
