@@ -72,8 +72,8 @@ export async function findHiddenPaths(
 }
 
 /**
- * The `.git` of each writable folder: its hooks and settings run programs outside the sandbox when a person uses git. A link is left alone: a program
- * may have made it.
+ * The `.git` of each writable folder: its hooks and settings run programs outside the sandbox when a person uses git. A
+ * link is left alone: a program may have made it.
  */
 async function listRepositories(grants: readonly Grant[]): Promise<readonly string[]> {
   const paths = grants.filter(({ canWrite }) => canWrite).map(({ path }) => join(path, ".git"));

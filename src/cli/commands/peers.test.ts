@@ -1,11 +1,13 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { answerJson, createTestCard, startTestServer } from "../../providers/peer/testing.ts";
+import { startServer } from "../../../test/support/local-server.ts";
+import { answerJson, createTestCard } from "../../providers/peer/testing.ts";
 import { cleanUp, createTestFolder, qm } from "../testing.ts";
 
 afterAll(cleanUp);
 
 async function createPeerFolder(more = "") {
-  const origin: string = await startTestServer((_request, response) => answerJson(response, createTestCard(origin)));
+  const host: string = await startServer((_request, response) => answerJson(response, createTestCard(origin)));
+  const origin = `http://${host}`;
   const text = `peers:
   helper: { url: "${origin}", description: Helps. }
   locked: { url: "https://locked.example", token: "\${env:MISSING}" }

@@ -2,23 +2,25 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { startServer } from "../../../test/support/local-server.ts";
 import type { PeerOptions } from "../../app/options.ts";
 import { createQuartermaster } from "../../app/quartermaster.ts";
 import { ANSWER_LIMIT } from "./peer-fetch.ts";
-import { answerJson, createTestCard, readJsonBody, startTestServer } from "./testing.ts";
+import { answerJson, createTestCard, readJsonBody } from "./testing.ts";
 
 type Answer = (response: ServerResponse, id: unknown, origin: string) => void;
 
 /** A peer with this card, or one that answers messages like this. */
 async function startPeer({ card, answer }: { card?: Answer; answer?: Answer }) {
   const requests: IncomingMessage[] = [];
-  const origin: string = await startTestServer(async (request, response) => {
+  const host: string = await startServer(async (request, response) => {
     requests.push(request);
     if (request.method === "GET")
       return card === undefined ? answerJson(response, createTestCard(origin)) : card(response, undefined, origin);
     const { id } = await readJsonBody(request);
     answer?.(response, id, origin);
   });
+  const origin = `http://${host}`;
   return { origin, requests };
 }
 
@@ -115,12 +117,13 @@ describe("a card that", () => {
 test("a card is kept as long as its server allows, and then asked for with its etag", async () => {
   const seen: (string | undefined)[] = [];
   let control = "max-age=600";
-  const origin: string = await startTestServer((request, response) => {
+  const host: string = await startServer((request, response) => {
     seen.push(request.headers["if-none-match"]);
     if (request.headers["if-none-match"] === '"v1"')
       return void response.writeHead(304, { "cache-control": control }).end();
     answerJson(response, createTestCard(origin), { etag: '"v1"', "cache-control": control });
   });
+  const origin = `http://${host}`;
   const { quartermaster } = await openWithPeer(origin);
   await quartermaster.peers.card("odd");
   await quartermaster.peers.card("odd");

@@ -1,5 +1,4 @@
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { type AgentCard, formatSSEEvent, type Message, type Part, SSE_HEADERS, type TaskState } from "@a2a-js/sdk";
 import {
   AgentEvent,
@@ -12,19 +11,8 @@ import {
   ServerCallContext,
   validateVersion,
 } from "@a2a-js/sdk/server";
-import { onTestFinished } from "vitest";
+import { startServer } from "../../../test/support/local-server.ts";
 import { peerStates } from "./peer-answer.ts";
-
-/** Starts an HTTP server on a free port of this machine. It ends with the test. */
-export async function startTestServer(listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
 
 export const createTestCard = (origin: string, card: object = {}): object => ({
   name: "Tester",
@@ -123,7 +111,7 @@ export function createSdkAgent(
 export async function startSdkAgent(...given: Parameters<typeof createSdkAgent>) {
   const { listener, ...agent } = createSdkAgent(...given);
   let handle: RequestListener = () => {};
-  const url = await startTestServer((request, response) => handle(request, response));
+  const url = `http://${await startServer((request, response) => handle(request, response))}`;
   handle = listener(url);
   return { url, ...agent };
 }
