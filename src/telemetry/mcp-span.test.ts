@@ -16,10 +16,10 @@ const request: TracedRequest = {
 async function begun(given: Partial<TracedRequest> = {}) {
   const sdk = createListeningSdk();
   let now = 0;
-  const span = startMcpSpan(
-    { tracer: await openTelemetryTracer({ content: true }), elapsed: () => now },
-    { ...request, ...given },
-  );
+  const span = startMcpSpan({ tracer: await openTelemetryTracer({ content: true }), elapsed: () => now }, () => ({
+    ...request,
+    ...given,
+  }));
   now = 500;
   return {
     span,
@@ -164,13 +164,11 @@ describe("an error", () => {
 });
 
 test("does nothing for the silent tracer", () => {
-  const params = {
-    get name(): never {
-      throw new Error("looked at");
-    },
+  const describeRequest = (): never => {
+    throw new Error("looked at");
   };
 
-  const span = startMcpSpan({ tracer: silentTracer, elapsed: () => 0 }, { ...request, params });
+  const span = startMcpSpan({ tracer: silentTracer, elapsed: () => 0 }, describeRequest);
 
   span.failed(-1);
   expect(span.carrier()).toEqual({});

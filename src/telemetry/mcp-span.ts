@@ -35,9 +35,9 @@ const CALLER_ERROR_CODES: ReadonlySet<number | string> = new Set([-32700, -32600
 const NO_SUCH_TARGET = -32602;
 
 /** Starts a span `{method} {target}` of the MCP conventions, and records its duration when it ends. */
-export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedRequest): McpSpan {
+export function startMcpSpan({ tracer, elapsed }: McpTelemetry, describe: () => TracedRequest): McpSpan {
   if (tracer === silentTracer) return silentSpan;
-  const { side, method, params, id, connection, session, parent } = request;
+  const { side, method, params, id, connection, session, parent } = describe();
   const began = elapsed();
   const operation: SpanFacts = {
     "mcp.method.name": method,

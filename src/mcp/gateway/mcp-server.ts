@@ -272,6 +272,6 @@ class GatewayServer extends Server {
     const version = this.getNegotiatedProtocolVersion() ?? (typeof declared === "string" ? declared : undefined);
     const connection: SpanFacts = { "mcp.protocol.version": version, ...TRANSPORT_FACTS[transport] };
     const parent = (_meta ?? {}) as TraceCarrier;
-    return startMcpSpan(telemetry, { side: "server", method, params, id, connection, session, parent });
+    return startMcpSpan(telemetry, () => ({ side: "server", method, params, id, connection, session, parent }));
   }
 }

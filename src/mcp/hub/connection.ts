@@ -1,5 +1,4 @@
 import type { Notification, Request } from "@modelcontextprotocol/client";
-import { onAbort } from "../../core/async.ts";
 import type { Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
@@ -12,8 +11,9 @@ import type { HubContext, RequestOptions, ServerRequest } from "./hub.ts";
 import { type ListingLimits, listOffer } from "./list-offer.ts";
 import type { ConnectedClient, OnOffer } from "./open-connection.ts";
 import { buildParamHeaders, findParamHeaders, type ParamHeader } from "./param-headers.ts";
-import { addMeta, anyResultSchema, FOREVER_MS } from "./sdk-client.ts";
+import { addMeta, createSenderMeta } from "./sdk-client.ts";
 import {
+  invalidResultError,
   SessionLostError,
   toAbortError,
   UnreachableError,
@@ -21,7 +21,6 @@ import {
   withServerOutput,
 } from "./server-errors.ts";
 import { answerQuestion, type ServerCall, sendWithAnswers, toRefusal } from "./server-questions.ts";
-import { TRACKED, type TrackedRequest } from "./tracking-transport.ts";
 
 /** List changes that come within this time are read with one listing. */
 const GATHER_MS = 50;
@@ -45,10 +44,12 @@ export class ServerConnection {
   readonly #limits: ListingLimits;
   readonly #telemetry: McpTelemetry;
   readonly #began: number;
+  /** Describes us to a server of the modern era, in each message. */
+  readonly #sender: JsonObject | undefined;
   readonly #onOffer: OnOffer;
   readonly #closed = new AbortController();
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
-  #upToDate: Promise<void> = Promise.resolve();
+  #listing: Promise<void> | undefined;
   #gathering = false;
   #isListed = false;
   #isLeaving = false;
@@ -68,6 +69,7 @@ export class ServerConnection {
     this.#onOffer = onOffer;
     this.era = client.getProtocolEra() ?? "legacy";
     this.protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
+    this.#sender = this.era === "modern" ? createSenderMeta(this.protocolVersion, context.clientInfo) : undefined;
     const instructions = client.getInstructions();
     this.offer = {
       protocolVersion: this.protocolVersion,
@@ -112,18 +114,17 @@ export class ServerConnection {
     );
   }
 
-  /** Resolves when all list changes announced so far have been read. */
-  settled(): Promise<void> {
-    return this.#upToDate;
+  /** Resolves when all list changes announced so far have been read. Undefined: there are none. */
+  get listing(): Promise<void> | undefined {
+    return this.#listing;
   }
 
   async request({ method, params }: ServerRequest, { signal, dialogue, before, trace }: RequestOptions) {
     const call: ServerCall = { owner: dialogue?.owner ?? Symbol("no owner"), dialogue };
-    const stop = new AbortController();
-    const stopListening = onAbort(signal, () => stop.abort(signal && toAbortError(signal)));
     this.#inProgress++;
     try {
-      await waitUnlessAborted(this.#upToDate, stop.signal);
+      if (signal?.aborted) throw toAbortError(signal);
+      if (this.#listing !== undefined) await waitUnlessAborted(this.#listing, signal);
       if (this.#closed.signal.aborted) throw this.#endedError();
       await before?.();
       if (this.#watchResource !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
@@ -131,12 +132,10 @@ export class ServerConnection {
         this.#watchResource(String(params.uri), method === "resources/subscribe");
         return {};
       }
-      const send = (sent: JsonObject) => this.#send(method, sent, stop.signal, call, trace);
+      const send = (sent: JsonObject) => this.#send(method, sent, signal, call, trace);
       if (!INTERACTIVE_METHODS.includes(method)) return await send(params);
-      const answered = sendWithAnswers(send, params, { dialogue, server: this.#spec.name });
-      return await waitUnlessAborted(answered, stop.signal);
+      return await sendWithAnswers(send, params, { dialogue, server: this.#spec.name, signal });
     } finally {
-      stopListening();
       this.#inProgress--;
       if (this.#isLeaving) await this.closeWhenIdle();
     }
@@ -157,10 +156,17 @@ export class ServerConnection {
     return this.#link.wire.describeExit(true);
   }
 
-  async #send(method: string, params: JsonObject, signal: AbortSignal, call?: ServerCall, parent?: TraceCarrier) {
-    const session = this.era === "legacy" ? this.#link.tap.sessionId : undefined;
-    const connection = this.#facts;
-    const span = startMcpSpan(this.#telemetry, { side: "client", method, params, connection, session, parent });
+  async #send(
+    method: string,
+    params: JsonObject,
+    signal: AbortSignal | undefined,
+    call?: ServerCall,
+    parent?: TraceCarrier,
+  ): Promise<JsonObject> {
+    const span = startMcpSpan(this.#telemetry, () => {
+      const session = this.era === "legacy" ? this.#link.tap.sessionId : undefined;
+      return { side: "client", method, params, connection: this.#facts, session, parent };
+    });
     try {
       const result = await this.#exchange(method, params, signal, span, call);
       span.answered(result);
@@ -171,59 +177,44 @@ export class ServerConnection {
     }
   }
 
-  async #exchange(method: string, params: JsonObject, signal: AbortSignal, span: McpSpan, call?: ServerCall) {
-    let lose: (reason: QmError) => void = () => undefined;
-    const lost = new Promise<never>((_resolve, reject) => {
-      lose = reject;
-    });
+  async #exchange(
+    method: string,
+    params: JsonObject,
+    signal: AbortSignal | undefined,
+    span: McpSpan,
+    call?: ServerCall,
+  ): Promise<JsonObject> {
+    const { tap, wire } = this.#link;
     const dialogue = call?.dialogue;
-    const sent: TrackedRequest = {
-      method,
-      call,
-      onSent: span.sent,
-      progressToken: `progress-${++this.#requests}`,
-      onProgress: dialogue && ((params) => reportProgress(dialogue, params)),
-      onLost: () => {
-        this.#link.tap.abandon(sent);
-        const message = `server ${this.#spec.name} lost the connection while it worked on this`;
-        lose(new QmError("server_failed", message, { hint: MAY_HAVE_RUN }));
-      },
-    };
-    // The reason is sent to the server, so it says only this.
-    const cancel = new AbortController();
-    const stopListening = onAbort(signal, () => {
-      this.#link.tap.abandon(sent);
-      cancel.abort("cancelled");
-    });
-    const meta = {
-      era: this.era,
+    const sender = this.#sender;
+    const progressToken = `progress-${++this.#requests}`;
+    const onProgress = dialogue && ((params: Record<string, unknown>) => reportProgress(dialogue, params));
+    const sent = addMeta(params, {
+      sender,
       capabilities: dialogue?.capabilities ?? {},
-      progressToken: dialogue && sent.progressToken,
+      progressToken: dialogue && progressToken,
       trace: span.carrier(),
-    };
-    const request = { method, params: addMeta(params, meta), [TRACKED]: sent };
+    });
     const declared = method === "tools/call" ? this.#paramHeaders.get(String(params.name)) : undefined;
     try {
-      const answered = this.#link.client.request(request, anyResultSchema, {
-        signal: cancel.signal,
-        timeout: FOREVER_MS,
-        allowInputRequired: true,
-        headers: declared === undefined ? {} : buildParamHeaders(declared, params.arguments),
+      const result = await tap.request({ call, progressToken, onProgress }, method, sent, {
+        signal,
+        headers: declared && buildParamHeaders(declared, params.arguments),
+        cancelsByClosing: this.era === "modern" && tap.hasPerRequestStream,
+        meta: sender,
+        onSent: span.sent,
+        createLostError: () => {
+          const message = `server ${this.#spec.name} lost the connection while it worked on this`;
+          return new QmError("server_failed", message, { hint: MAY_HAVE_RUN });
+        },
       });
-      const result = (await Promise.race([answered, lost])) as JsonObject;
-      if (result.resultType === "input_required") return result;
-      const { resultType, ...rest } = sent.result as JsonObject;
-      return rest;
+      return readResult(this.#spec.name, this.era, result);
     } catch (thrown) {
-      if (signal.aborted) throw toAbortError(signal);
+      if (signal?.aborted) throw toAbortError(signal);
       if (this.#closed.signal.aborted) throw await this.#diedError();
-      const failure = await this.#link.wire.failure(thrown);
+      const failure = await wire.failure(thrown);
       if (failure.cause instanceof UnreachableError) this.#isLeaving = true;
       throw failure;
-    } finally {
-      cancel.abort("cancelled");
-      stopListening();
-      this.#link.tap.forget(sent);
     }
   }
 
@@ -262,7 +253,7 @@ export class ServerConnection {
   #listAgain(): void {
     if (this.#gathering) return;
     this.#gathering = true;
-    this.#upToDate = this.#upToDate.then(async () => {
+    const listing = (this.#listing ?? Promise.resolve()).then(async () => {
       await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
       this.#gathering = false;
       if (this.#closed.signal.aborted) return;
@@ -274,6 +265,10 @@ export class ServerConnection {
         this.problems = [`its lists could not be read again: ${getErrorMessage(thrown)}`];
         await this.close();
       }
+    });
+    this.#listing = listing;
+    void listing.then(() => {
+      if (this.#listing === listing) this.#listing = undefined;
     });
   }
 
@@ -304,6 +299,18 @@ export class ServerConnection {
 function listParamHeaders(inputSchema: JsonObject): readonly ParamHeader[] {
   const scan = findParamHeaders(inputSchema);
   return scan.ok ? scan.headers : [];
+}
+
+/** The result as it came, without its type. Only an unfinished one, which asks questions, keeps it. */
+function readResult(server: string, era: ProtocolEra, result: unknown): JsonObject {
+  if (!isRecord(result)) throw invalidResultError(server, "it is not an object");
+  const { resultType, ...rest } = result as JsonObject;
+  if (era === "legacy" || resultType === undefined || resultType === "complete") return rest;
+  const { inputRequests, requestState } = rest;
+  if (resultType !== "input_required") throw invalidResultError(server, "its type is unknown");
+  if (!isRecord(inputRequests) && typeof requestState !== "string")
+    throw invalidResultError(server, "it asks for input, but does not say for which");
+  return { ...rest, resultType };
 }
 
 function toErrorCode(thrown: unknown): number | string {

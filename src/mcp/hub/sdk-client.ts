@@ -2,15 +2,6 @@ import type { Client } from "@modelcontextprotocol/client";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import type { TraceCarrier } from "../../core/tracing.ts";
 
-export const anyResultSchema = {
-  "~standard": {
-    version: 1 as const,
-    vendor: "quartermaster",
-    validate: (value: unknown) =>
-      isRecord(value) ? { value } : { issues: [{ message: "expected an object as the result" }] },
-  },
-};
-
 export type Sdk = typeof import("@modelcontextprotocol/client");
 
 /** The SDK is a few megabytes of code, so it is loaded when the first server is reached. */
@@ -50,16 +41,21 @@ export function createSdkClient(sdk: Sdk, clientInfo: { name: string; version: s
 
 const CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel";
+const VERSION_KEY = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_KEY = "io.modelcontextprotocol/clientInfo";
 /** Keys that the connection sets. A caller's values would describe the caller's own connection. */
-const RESERVED_META_KEYS = [
-  "progressToken",
-  "io.modelcontextprotocol/protocolVersion",
-  "io.modelcontextprotocol/clientInfo",
-  CAPABILITIES_KEY,
-];
+const RESERVED_META_KEYS: readonly string[] = ["progressToken", VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY];
 
-interface ConnectionMeta {
-  readonly era: "legacy" | "modern";
+/** `_meta` that describes the sender, in every message of the modern era. In the legacy era the handshake does. */
+export const createSenderMeta = (protocolVersion: string, clientInfo: JsonObject): JsonObject => ({
+  [VERSION_KEY]: protocolVersion,
+  [CLIENT_KEY]: clientInfo,
+  [CAPABILITIES_KEY]: {},
+});
+
+interface RequestMeta {
+  /** Absent in the legacy era. */
+  readonly sender: JsonObject | undefined;
   /** The questions that the caller can answer. */
   readonly capabilities: JsonObject;
   readonly progressToken: string | undefined;
@@ -68,19 +64,21 @@ interface ConnectionMeta {
 }
 
 /** The parameters of a request with the `_meta` of this connection and the caller's other `_meta` fields. */
-export function addMeta(params: JsonObject, { era, capabilities, progressToken, trace }: ConnectionMeta): JsonObject {
+export function addMeta(params: JsonObject, { sender, capabilities, progressToken, trace }: RequestMeta): JsonObject {
   const { _meta, ...rest } = params;
-  const isModern = era === "modern";
-  const traceKeys = trace.traceparent === undefined ? [] : ["traceparent", "tracestate"];
-  const reserved = [...RESERVED_META_KEYS, ...traceKeys, ...(isModern ? [] : [LOG_LEVEL_KEY])];
-  const given = Object.entries(isRecord(_meta) ? (_meta as JsonObject) : {});
   const meta: JsonObject = {
     // A caller with a dialogue gets all log lines and filters them itself.
-    ...(isModern && progressToken !== undefined ? { [LOG_LEVEL_KEY]: "debug" } : {}),
-    ...Object.fromEntries(given.filter(([key]) => !reserved.includes(key))),
-    ...(isModern ? { [CAPABILITIES_KEY]: capabilities } : {}),
+    ...(sender !== undefined && progressToken !== undefined ? { [LOG_LEVEL_KEY]: "debug" } : {}),
+    ...(isRecord(_meta) ? pickCallerMeta(_meta as JsonObject, sender !== undefined, trace) : {}),
+    ...(sender === undefined ? {} : { ...sender, [CAPABILITIES_KEY]: capabilities }),
     ...(progressToken === undefined ? {} : { progressToken }),
     ...trace,
   };
   return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
+}
+
+function pickCallerMeta(meta: JsonObject, isModern: boolean, { traceparent }: TraceCarrier): JsonObject {
+  const traceKeys = traceparent === undefined ? [] : ["traceparent", "tracestate"];
+  const reserved = [...RESERVED_META_KEYS, ...traceKeys, ...(isModern ? [] : [LOG_LEVEL_KEY])];
+  return Object.fromEntries(Object.entries(meta).filter(([key]) => !reserved.includes(key)));
 }

@@ -26,28 +26,40 @@ export class SessionLostError extends Error {}
 
 export class UnreachableError extends Error {}
 
+/** The error that a server answered a request with. */
+export class RpcError extends Error {
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor({ code, message, data }: { readonly code: number; readonly message: string; readonly data?: unknown }) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
 type FailureContext = { readonly server: string; readonly hide: ValueRedactor; readonly hasSession: boolean };
 
 /** Turns an error of the SDK or a transport into a `QmError`. The server's text is redacted, cut and put on one line. */
 export function toServerFailure(sdk: Sdk, thrown: unknown, { server, hide, hasSession }: FailureContext): QmError {
   if (thrown instanceof QmError) return thrown;
   const quote = (text: string) => clip(toOneLine(hide(text)), 400);
-  if (thrown instanceof sdk.ProtocolError)
+  if (thrown instanceof RpcError || thrown instanceof sdk.ProtocolError)
     return new QmError("action_failed", `${server}: ${quote(thrown.message) || "it answered with an error"}`, {
       details: toErrorDetails({ mcp_code: thrown.code, mcp_data: toRedactedJson(thrown.data, hide) }),
     });
   if (thrown instanceof sdk.UnauthorizedError) return loginRequiredError(server);
   if (thrown instanceof sdk.SdkHttpError) return toHttpFailure(sdk, thrown, server, quote, hasSession);
   if (thrown instanceof sdk.SdkError) {
-    const { SdkErrorCode } = sdk;
     const { code, message } = thrown;
-    if (code === SdkErrorCode.MethodNotSupportedByProtocolVersion)
-      return new QmError("action_failed", `${server}: ${quote(message)}`, { details: { mcp_code: -32601 } });
-    if (code === SdkErrorCode.InvalidResult || code === SdkErrorCode.UnsupportedResultType)
-      return new QmError("invalid_output", `server ${server} sent an invalid result: ${quote(message)}`);
+    if (code === sdk.SdkErrorCode.InvalidResult || code === sdk.SdkErrorCode.UnsupportedResultType)
+      return invalidResultError(server, quote(message));
   }
   return toUnreachableError(server, thrown, quote);
 }
+
+export const invalidResultError = (server: string, why: string): QmError =>
+  new QmError("invalid_output", `server ${server} sent an invalid result: ${why}`);
 
 export function loginRequiredError(server: string, why = "needs a login"): QmError {
   const hint = `A person must log in to it first. Tell {user} so. Run {qm servers login ${server}}.`;

@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
+import { waitUnlessAborted } from "./server-errors.ts";
 
 /** A call that a server is working on. The server may ask its caller questions. */
 export interface ServerCall {
@@ -60,7 +61,7 @@ export function toRefusal(thrown: unknown): QuestionRefusedError {
 export async function sendWithAnswers(
   send: (params: JsonObject) => Promise<JsonObject>,
   params: JsonObject,
-  { dialogue, server }: { readonly dialogue: Dialogue | undefined; readonly server: string },
+  { dialogue, server, signal }: { dialogue: Dialogue | undefined; server: string; signal?: AbortSignal | undefined },
 ) {
   let result = await send(params);
   for (let round = 0; result.resultType === "input_required"; round++) {
@@ -77,9 +78,11 @@ export async function sendWithAnswers(
       throw new QmError("action_failed", message, { hint });
     }
     const isQuiet = questions.length === 0;
-    if (isQuiet) await pause(QUIET_ROUND_MS * (round + 1));
+    const answering = isQuiet
+      ? pause(QUIET_ROUND_MS * (round + 1), undefined)
+      : askCaller(dialogue, Object.fromEntries(questions));
     const answered = omitUndefined({
-      inputResponses: isQuiet ? undefined : await askCaller(dialogue, Object.fromEntries(questions)),
+      inputResponses: await waitUnlessAborted(answering, signal),
       requestState: typeof requestState === "string" ? requestState : undefined,
     });
     result = await send({ ...params, ...answered });

@@ -83,7 +83,7 @@ export class Supervisor {
   async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
     this.#uses++;
     const connection = await this.#getConnection(signal, insist);
-    await waitUnlessAborted(connection.settled(), signal);
+    if (connection.listing !== undefined) await waitUnlessAborted(connection.listing, signal);
     this.#startIdleTimer();
     return connection.offer;
   }

@@ -6,42 +6,46 @@ import type {
   Transport,
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
-import { isRecord } from "../../core/json.ts";
+import { onAbort } from "../../core/async.ts";
+import type { JsonObject } from "../../core/json.ts";
+import { RpcError } from "./server-errors.ts";
 import { findAskedCall, type ServerCall } from "./server-questions.ts";
 
-/** A request in progress. It hangs on the request under `TRACKED`: symbols survive the SDK's copying and are not sent. */
+/** A request in progress. */
 export interface TrackedRequest {
-  readonly method: string;
   call: ServerCall | undefined;
-  readonly onSent?: (id: string | number) => void;
-  isAbandoned?: boolean;
-  /** The result as it came. The SDK gets a placeholder that its strict schemas accept. */
-  result?: unknown;
   readonly progressToken: string;
   onProgress: ((params: Record<string, unknown>) => void) | undefined;
-  readonly onLost: () => void;
+}
+
+interface SentRequest {
+  readonly tracked: TrackedRequest;
+  /** The caller gave up. The request stays tracked, without a dialogue: the server may still ask about it. */
+  isAbandoned: boolean;
+  settle(answer: JSONRPCResponse | Error): void;
+}
+
+export interface SendOptions {
+  readonly signal: AbortSignal | undefined;
+  readonly headers: Record<string, string> | undefined;
+  /** Whether the server sees a closed stream as a cancelled request. Otherwise it gets a notification. */
+  readonly cancelsByClosing: boolean;
+  /** `_meta` of the notification that cancels the request. */
+  readonly meta: JsonObject | undefined;
+  readonly onSent: (id: number) => void;
+  readonly createLostError: () => Error;
 }
 
 /** More abandoned requests than this are not tracked one by one. */
 const ABANDONED_LIMIT = 1000;
 const UNKNOWN_CALL: ServerCall = { owner: Symbol("unknown owner"), dialogue: undefined };
-export const TRACKED = Symbol("tracked request");
-const CACHED = { ttlMs: 0, cacheScope: "private" };
-/** Results that satisfy the SDK's schemas. The caller reads `TrackedRequest.result` instead. */
-const PLACEHOLDERS: Readonly<Record<string, object>> = {
-  "tools/call": { content: [] },
-  "tools/list": { tools: [], ...CACHED },
-  "resources/list": { resources: [], ...CACHED },
-  "resources/templates/list": { resourceTemplates: [], ...CACHED },
-  "resources/read": { contents: [], ...CACHED },
-  "prompts/list": { prompts: [], ...CACHED },
-  "prompts/get": { messages: [] },
-  "completion/complete": { completion: { values: [] } },
-};
+/** The SDK counts the ids of its own requests, such as `initialize`, from 0. */
+const FIRST_ID = 1_000_000;
 
 /**
- * Wraps the real transport. It keeps results unchanged, knows which request's stream brought a server's question, and
- * stays open when the server refuses a client, so that the next handshake can use the same connection.
+ * Wraps the real transport. It sends requests and returns their results unchanged and unchecked, knows which request's stream
+ * brought a server's question, and stays open when the server refuses a client, so that the next handshake can use the same
+ * connection. The SDK's client handles everything else: the handshake, notifications, questions and subscriptions.
  */
 export class TrackingTransport implements Transport {
   onclose: (() => void) | undefined;
@@ -53,7 +57,8 @@ export class TrackingTransport implements Transport {
   readonly #inner: Transport;
   readonly #streams = new AsyncLocalStorage<TrackedRequest | undefined>();
   readonly #askedCalls = new AsyncLocalStorage<ServerCall | undefined>();
-  readonly #sent = new Map<number, TrackedRequest>();
+  readonly #sent = new Map<number, SentRequest>();
+  #nextId = FIRST_ID;
   #started: Promise<void> | undefined;
   #isHeld = true;
   #hasUntracked = false;
@@ -64,6 +69,7 @@ export class TrackingTransport implements Transport {
     inner.onerror = (error) => this.onerror?.(error);
     inner.onclose = () => {
       this.ended = true;
+      for (const { settle } of [...this.#sent.values()]) settle(new Error("the connection was closed"));
       this.onclose?.();
     };
   }
@@ -82,7 +88,7 @@ export class TrackingTransport implements Transport {
   }
 
   get #calls(): ReadonlySet<ServerCall> {
-    const calls = [...this.#sent.values()].flatMap(({ call }) => call ?? []);
+    const calls = [...this.#sent.values()].flatMap(({ tracked }) => tracked.call ?? []);
     return new Set(this.#hasUntracked ? [UNKNOWN_CALL, ...calls] : calls);
   }
 
@@ -99,37 +105,43 @@ export class TrackingTransport implements Transport {
     return this.#started;
   }
 
-  async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    const sent = (message as { readonly [TRACKED]?: TrackedRequest })[TRACKED];
-    const id = "method" in message && "id" in message ? message.id : undefined;
-    if (sent !== undefined && id !== undefined) {
-      this.#sent.set(Number(id), sent);
-      sent.onSent?.(id);
-    }
-    if (!this.hasPerRequestStream) return this.#inner.send(message, options);
-    const onRequestStreamEnd = () => {
-      options?.onRequestStreamEnd?.();
-      if (sent !== undefined && this.#sent.get(Number(id)) === sent) sent.onLost();
-    };
-    await this.#streams.run(sent, () => this.#inner.send(message, { ...options, onRequestStreamEnd }));
+  /** For the SDK's client. Its messages belong to no request of ours. */
+  send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    return this.#streams.run(undefined, () => this.#inner.send(message, options));
   }
 
-  /** Drops a request that is over, unless it was abandoned. */
-  forget(sent: TrackedRequest): void {
-    if (sent.isAbandoned === true) return;
-    for (const [id, other] of this.#sent) if (other === sent) this.#sent.delete(id);
-  }
-
-  /** The caller gave up. The request stays tracked, without a dialogue: the server may still ask about it. */
-  abandon(sent: TrackedRequest): void {
-    sent.isAbandoned = true;
-    sent.call = sent.call && { owner: sent.call.owner, dialogue: undefined };
-    sent.onProgress = undefined;
-    const abandoned = [...this.#sent].filter(([, { isAbandoned }]) => isAbandoned === true);
-    const [oldest] = abandoned;
-    if (oldest === undefined || abandoned.length <= ABANDONED_LIMIT) return;
-    this.#sent.delete(oldest[0]);
-    this.#hasUntracked = true;
+  /** Answers the result as it came. Rejects with an `RpcError`, with an error of the transport, or with the signal's reason. */
+  request(tracked: TrackedRequest, method: string, params: JsonObject, options: SendOptions): Promise<unknown> {
+    const { signal, onSent, cancelsByClosing, headers } = options;
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      const stop = cancelsByClosing ? new AbortController() : undefined;
+      const stopListening = onAbort(signal, (reason) => {
+        reject(reason);
+        this.#abandon(id);
+        if (stop !== undefined) stop.abort();
+        else this.#cancel(id, options);
+      });
+      if (signal?.aborted) return;
+      const settle = (answer: JSONRPCResponse | Error): void => {
+        const sent = this.#sent.get(id);
+        if (answer instanceof Error && sent?.isAbandoned) return;
+        this.#sent.delete(id);
+        stopListening();
+        if (answer instanceof Error) reject(answer);
+        else if ("result" in answer) resolve(answer.result);
+        else reject(new RpcError(answer.error));
+      };
+      this.#sent.set(id, { tracked, isAbandoned: false, settle });
+      onSent(id);
+      const message: JSONRPCMessage = { jsonrpc: "2.0", id, method, params };
+      const send = (more: TransportSendOptions) => this.#inner.send(message, more).catch(settle);
+      if (!this.hasPerRequestStream) return void send({});
+      const onRequestStreamEnd = () => this.#sent.get(id)?.settle(options.createLostError());
+      const requestSignal = stop?.signal;
+      const more = { onRequestStreamEnd, ...(headers && { headers }), ...(requestSignal && { requestSignal }) };
+      void this.#streams.run(tracked, () => send(more));
+    });
   }
 
   /** Removes the last client's handlers, so that another client can use the connection. */
@@ -153,10 +165,32 @@ export class TrackingTransport implements Transport {
     await this.#inner.close();
   }
 
+  #abandon(id: number): void {
+    const sent = this.#sent.get(id);
+    if (sent === undefined) return;
+    const { tracked } = sent;
+    sent.isAbandoned = true;
+    tracked.call = tracked.call && { owner: tracked.call.owner, dialogue: undefined };
+    tracked.onProgress = undefined;
+    const abandoned = [...this.#sent].filter(([, { isAbandoned }]) => isAbandoned);
+    const [oldest] = abandoned;
+    if (oldest === undefined || abandoned.length <= ABANDONED_LIMIT) return;
+    this.#sent.delete(oldest[0]);
+    this.#hasUntracked = true;
+  }
+
+  /** The reason is sent to the server, so it says only this. */
+  #cancel(requestId: number, { meta }: SendOptions): void {
+    const params = { requestId, reason: "cancelled", ...(meta && { _meta: meta }) };
+    this.#inner
+      .send({ jsonrpc: "2.0", method: "notifications/cancelled", params })
+      .catch((error) => this.onerror?.(error));
+  }
+
   #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
     // The SDK handles messages later, when an answer that came next may have ended the call. So the call of a message
     // is found now, and progress is reported now.
-    if (!("method" in message)) this.onmessage?.(this.#replaceResult(message), extra);
+    if (!("method" in message)) this.#receiveAnswer(message, extra);
     else if (message.method === "notifications/progress") this.#reportProgress(message.params);
     else
       this.#askedCalls.run(findAskedCall(this.#calls, this.#streams.getStore()), () =>
@@ -164,20 +198,15 @@ export class TrackingTransport implements Transport {
       );
   }
 
-  #reportProgress(params: Record<string, unknown> | undefined): void {
-    for (const { progressToken, onProgress } of this.#sent.values())
-      if (progressToken === params?.progressToken) onProgress?.(params);
-  }
-
-  #replaceResult(answer: JSONRPCResponse): JSONRPCResponse {
+  #receiveAnswer(answer: JSONRPCResponse, extra?: MessageExtraInfo): void {
     this.answered = true;
     const sent = this.#sent.get(Number(answer.id));
-    this.#sent.delete(Number(answer.id));
-    if (sent === undefined || !("result" in answer)) return answer;
-    const { result } = answer;
-    sent.result = result;
-    // The SDK interprets results of other types than `complete` itself.
-    if (isRecord(result) && result.resultType !== undefined && result.resultType !== "complete") return answer;
-    return { ...answer, result: { resultType: "complete", ...PLACEHOLDERS[sent.method] } };
+    if (sent === undefined) this.onmessage?.(answer, extra);
+    else sent.settle(answer);
+  }
+
+  #reportProgress(params: Record<string, unknown> | undefined): void {
+    for (const { tracked } of this.#sent.values())
+      if (tracked.progressToken === params?.progressToken) tracked.onProgress?.(params);
   }
 }
