@@ -190,7 +190,7 @@ export async function openTestApi(
     signal: closing.signal,
   });
   const { url, close } = await startHttpListener(
-    { limits: GATEWAY_LIMITS, onProblem, fetch: async () => new Response("mcp") },
+    { limits: GATEWAY_LIMITS, onProblem, fetch: async () => new Response("mcp"), answer: () => false },
     {
       host: "127.0.0.1",
       port: 0,

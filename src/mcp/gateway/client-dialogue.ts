@@ -3,6 +3,14 @@ import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/calle
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type JsonObject } from "../../core/json.ts";
 
+/** What handlers need of the context of a request. The SDK's has it, and so has that of a plain call. */
+export interface RequestContext {
+  readonly mcpReq: Pick<
+    ServerContext["mcpReq"],
+    "id" | "_meta" | "envelope" | "signal" | "send" | "notify" | "log" | "requestState" | "inputResponses"
+  >;
+}
+
 export type ClientQuestions = Readonly<Record<string, AskedQuestion>>;
 export type ClientAnswers = Readonly<Record<string, JsonObject>>;
 
@@ -16,7 +24,7 @@ interface PushDialogueOptions {
 }
 
 /** Asks a client of the legacy era at once, on the stream of the request that the question belongs to. */
-export function createPushDialogue(ctx: ServerContext, client: PushDialogueOptions): Dialogue {
+export function createPushDialogue(ctx: RequestContext, client: PushDialogueOptions): Dialogue {
   const capabilities = pickAskableCapabilities(client.capabilities);
   return {
     owner: client.owner,
@@ -30,7 +38,11 @@ export function createPushDialogue(ctx: ServerContext, client: PushDialogueOptio
   };
 }
 
-async function pushQuestion({ mcpReq }: ServerContext, client: PushDialogueOptions, { method, params }: AskedQuestion) {
+async function pushQuestion(
+  { mcpReq }: RequestContext,
+  client: PushDialogueOptions,
+  { method, params }: AskedQuestion,
+) {
   const { protocolVersion, questionMs, newId } = client;
   const { mode, ...withoutMode } = params;
   let adapted = params;
@@ -51,7 +63,7 @@ async function pushQuestion({ mcpReq }: ServerContext, client: PushDialogueOptio
 export type ClientNotifier = Pick<Dialogue, "progress" | "log">;
 
 /** Progress is sent only with a progress token, log lines only of the level that the client asked for. */
-export function createClientNotifier({ mcpReq }: ServerContext): ClientNotifier {
+export function createClientNotifier({ mcpReq }: RequestContext): ClientNotifier {
   const progressToken = mcpReq._meta?.progressToken;
   // A client that has gone misses nothing.
   const ignoreFailure = () => {};

@@ -20,10 +20,13 @@ export interface ClientIdentity {
   readonly name: string | undefined;
 }
 
+export const isSessionName = (given: unknown): given is string =>
+  typeof given === "string" && /^[A-Za-z0-9._-]{1,64}$/.test(given);
+
 /** Throws a protocol error for a malformed session name. */
 export function parseSessionName(given: unknown): string | undefined {
   if (given === undefined || given === null) return undefined;
-  if (typeof given === "string" && /^[A-Za-z0-9._-]{1,64}$/.test(given)) return given;
+  if (isSessionName(given)) return given;
   const message = `Invalid ${SESSION_META_KEY}: a session's name has 1 to 64 letters, digits, ".", "_" or "-"`;
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }

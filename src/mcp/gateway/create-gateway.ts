@@ -20,7 +20,7 @@ import {
   type StdioOptions,
 } from "./gateway.ts";
 import { createHeldCalls } from "./held-calls.ts";
-import { serveHttp } from "./http-endpoint.ts";
+import { answerPlainCall, serveHttp } from "./http-endpoint.ts";
 import { createLegacySessions } from "./legacy-sessions.ts";
 import { createProfileEndpoint, type ProfileEndpoint } from "./profile-endpoint.ts";
 import { hasSurface } from "./profile-service.ts";
@@ -73,7 +73,10 @@ export function createGateway(options: GatewayOptions): Gateway {
     async listen(where) {
       // Loaded when it is needed, so that clients on stdio do not wait for it.
       const { startHttpListener } = await import("./http-listener.ts");
-      const listener = await startHttpListener({ limits, onProblem, fetch }, where);
+      const listener = await startHttpListener(
+        { limits, onProblem, fetch, answer: (call, profile) => answerPlainCall(getEndpoint(profile), sessions, call) },
+        where,
+      );
       listeners.push(listener);
       return listener;
     },

@@ -1,5 +1,5 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
-import { ProtocolError, ProtocolErrorCode, type Result, type ServerContext } from "@modelcontextprotocol/server";
+import { ProtocolError, ProtocolErrorCode, type Result } from "@modelcontextprotocol/server";
 import { Mutex, onAbort } from "../../core/async.ts";
 import { createLeftOpenError, type Dialogue } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
@@ -12,6 +12,7 @@ import {
   createClientNotifier,
   isAnswer,
   pickAskableCapabilities,
+  type RequestContext,
   requireAskableQuestions,
 } from "./client-dialogue.ts";
 import type { GatewayLimits } from "./gateway.ts";
@@ -28,7 +29,7 @@ interface RequestBinding {
 
 /** A request of the modern era that may be answered with a question. */
 interface HeldRequest extends RequestBinding {
-  readonly ctx: ServerContext;
+  readonly ctx: RequestContext;
   readonly capabilities: unknown;
   /** The session of the client's connection. Absent: it has none. */
   readonly owner: string | undefined;

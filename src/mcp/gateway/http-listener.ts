@@ -3,10 +3,25 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener, type HttpBindings, RequestError } from "@hono/node-server";
 import { Hono } from "hono";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { authorizeBearer } from "../../core/token-authorizer.ts";
-import type { Gateway, GatewayLimits, GatewayListener, ListenOptions } from "./gateway.ts";
-import { createRpcError, parseJsonBody, rejectTooLarge } from "./http-endpoint.ts";
+import type {
+  Gateway,
+  GatewayLimits,
+  GatewayListener,
+  GatewayProfile,
+  GatewayRequestContext,
+  ListenOptions,
+} from "./gateway.ts";
+import {
+  createRpcError,
+  formatTooLarge,
+  type HttpCall,
+  LONG_BODY_BYTES,
+  PARSE_PROBLEM,
+  parseJsonBody,
+} from "./http-endpoint.ts";
 import { answerPreflight, checkSource, createCorsHeaders } from "./http-guards.ts";
 
 /** A client that does not finish its headers, or its request, in time loses its connection. In milliseconds. */
@@ -18,24 +33,19 @@ const TIMEOUTS = {
 };
 const CLOSING_MS = 2_000;
 
-type ListenerParts = { limits: GatewayLimits; onProblem: (problem: string) => void } & Pick<Gateway, "fetch">;
+interface ListenerParts extends Pick<Gateway, "fetch"> {
+  readonly limits: GatewayLimits;
+  readonly onProblem: (problem: string) => void;
+  /** Answers a plain call in place. False: `fetch` must answer it. */
+  answer(call: HttpCall, profile: GatewayProfile): boolean;
+}
 
 /** Serves the gateway over HTTP. Checks come in this order: host and origin, token, number of requests, body size. */
 export async function startHttpListener(parts: ListenerParts, options: ListenOptions): Promise<GatewayListener> {
   const { limits, onProblem } = parts;
   let closing = false;
-  const handle = getRequestListener(createApp(parts, options).fetch as Parameters<typeof getRequestListener>[0], {
-    // A host program keeps its own Request and Response classes.
-    overrideGlobalObjects: false,
-    // An unread body is not drained: its connection is closed.
-    autoCleanupIncoming: false,
-    errorHandler(thrown) {
-      const headers = { connection: "close" };
-      if (thrown instanceof RequestError) return createNotFound(headers);
-      onProblem(`a request could not be answered: ${getErrorMessage(thrown)}`);
-      return new Response(null, { status: 500, headers });
-    },
-  });
+  const handle = createRequestListener(onProblem, createApp(parts, options).fetch);
+  const serveMcp = createMcpListener(parts, options);
   const server = createServer(TIMEOUTS, (incoming, outgoing) => {
     // The connection was refused below.
     if (incoming.socket.writableEnded) return void incoming.destroy();
@@ -43,7 +53,9 @@ export async function startHttpListener(parts: ListenerParts, options: ListenOpt
       // A connection that is kept alive for the next request would delay closing.
       if (closing) setImmediate(() => server.closeIdleConnections());
     });
-    if (admit(incoming, outgoing, options)) void handle(incoming, outgoing);
+    if (!admit(incoming, outgoing, options)) return;
+    if (readPath(incoming) === "/mcp" && incoming.method !== "OPTIONS") serveMcp(incoming, outgoing);
+    else void handle(incoming, outgoing);
   });
 
   const reportOften = throttle(onProblem);
@@ -98,11 +110,92 @@ function admit(incoming: IncomingMessage, outgoing: ServerResponse, options: Lis
   return refusal === undefined;
 }
 
-function createApp({ limits, onProblem, fetch }: ListenerParts, { authorize, other }: ListenOptions) {
+type RequestHandler = (request: Request, env: HttpBindings) => Response | Promise<Response>;
+
+/** A listener of `node:http` for a handler of web requests. */
+function createRequestListener(onProblem: ListenerParts["onProblem"], handler: RequestHandler) {
+  return getRequestListener(handler as Parameters<typeof getRequestListener>[0], {
+    // A host program keeps its own Request and Response classes.
+    overrideGlobalObjects: false,
+    // An unread body is not drained: its connection is closed.
+    autoCleanupIncoming: false,
+    errorHandler(thrown) {
+      const headers = { connection: "close" };
+      if (thrown instanceof RequestError) return createNotFound(headers);
+      onProblem(`a request could not be answered: ${getErrorMessage(thrown)}`);
+      return new Response(null, { status: 500, headers });
+    },
+  });
+}
+
+/** Serves the MCP endpoint. Plain calls are answered as they come, all else as web requests. */
+function createMcpListener({ limits, onProblem, fetch, answer }: ListenerParts, { authorize }: ListenOptions) {
+  const hasRoom = createRequestCounter(limits.requestsEach);
+  const admitted = new WeakMap<object, { readonly profile: GatewayProfile; readonly context: GatewayRequestContext }>();
+  const handle = createRequestListener(onProblem, async (request, { incoming, outgoing }) => {
+    const known = admitted.get(incoming);
+    if (known === undefined) throw new QmError("internal", "a request was not admitted before it was served");
+    return fetch(withClosedSignal(request, outgoing as ServerResponse), known.profile, known.context);
+  });
+
+  async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { method, headers } = incoming;
+    const { token, owner: profile, challenge } = authorizeBearer(headers.authorization, authorize);
+    if (token === undefined || profile === undefined) {
+      const message = "Unauthorized: a bearer token of a profile is needed";
+      return refuse(incoming, outgoing, 401, -32000, message, { "www-authenticate": challenge });
+    }
+    if (method !== "GET" && method !== "POST" && method !== "DELETE")
+      return refuse(incoming, outgoing, 405, -32000, "Method not allowed.", { allow: "GET, POST, DELETE" });
+    const principal = hash("sha256", token, "hex");
+    if (!hasRoom(principal, outgoing)) {
+      const message = "Too Many Requests: wait for some of yours, or close their streams";
+      return refuse(incoming, outgoing, 429, -32000, message);
+    }
+    const text = method === "POST" ? await readBody(incoming, limits.bodyBytes) : undefined;
+    if (method !== "POST") admitted.set(incoming, { profile, context: { principal } });
+    else if (text === undefined) return refuse(incoming, outgoing, 413, -32000, formatTooLarge(limits.bodyBytes));
+    else {
+      const read = parseJsonBody(text);
+      if (read === undefined) return refuse(incoming, outgoing, 400, -32700, PARSE_PROBLEM);
+      const { body } = read;
+      // Parsing a long message and handling it are two turns, so that other requests run in between.
+      if (text.length >= LONG_BODY_BYTES) await yieldToEventLoop();
+      if (answer({ headers, body, principal, outgoing }, profile)) return;
+      admitted.set(incoming, { profile, context: { principal, body } });
+    }
+    await handle(incoming, outgoing);
+  }
+
+  return (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+    serve(incoming, outgoing).catch((error) => {
+      if (outgoing.destroyed) return;
+      onProblem(`a request could not be answered: ${getErrorMessage(error)}`);
+      outgoing.writeHead(500, { connection: "close" }).end();
+    });
+  };
+}
+
+/** Answers with a JSON-RPC error without an id. */
+function refuse(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  status: number,
+  code: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const body = JSON.stringify({ jsonrpc: "2.0", error: { code, message }, id: null });
+  const length = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+  // The rest of an unread body would be taken for the next request.
+  const isUnread = incoming.method === "POST" && !incoming.readableEnded;
+  outgoing.writeHead(status, { ...headers, ...length, ...(isUnread ? { connection: "close" } : {}) });
+  outgoing.end(incoming.method === "HEAD" ? undefined : body);
+}
+
+function createApp({ onProblem }: ListenerParts, { other }: ListenOptions) {
   // Paths are compared as they were sent, like in `admit`: never decoded, never without their dots.
   const app = new Hono<{ Bindings: HttpBindings }>({ getPath: (_, given) => readPath(given?.env?.incoming) });
-  const hasRoom = createRequestCounter(limits.requestsEach);
-
   app.use(async (c, next) => {
     await next();
     // The rest of an unread body would be taken for the next request.
@@ -111,25 +204,6 @@ function createApp({ limits, onProblem, fetch }: ListenerParts, { authorize, oth
   });
   app.all("/health", (c) => c.json({ status: "ok" }));
   app.options("/mcp", (c) => answerPreflight(c.req.header("access-control-request-headers")));
-  app.all("/mcp", async (c) => {
-    const { incoming, outgoing } = c.env;
-    const { token, owner: profile, challenge } = authorizeBearer(incoming.headers.authorization, authorize);
-    if (token === undefined || profile === undefined) {
-      const headers = { "WWW-Authenticate": challenge };
-      return createRpcError(401, -32000, "Unauthorized: a bearer token of a profile is needed", headers);
-    }
-    if (!["GET", "POST", "DELETE"].includes(c.req.method))
-      return createRpcError(405, -32000, "Method not allowed.", { Allow: "GET, POST, DELETE" });
-    const principal = hash("sha256", token, "hex");
-    if (!hasRoom(principal, outgoing))
-      return createRpcError(429, -32000, "Too Many Requests: wait for some of yours, or close their streams");
-    const request = withClosedSignal(c.req.raw, outgoing);
-    if (c.req.method !== "POST") return fetch(request, profile, { principal });
-    const text = await readBody(incoming, limits.bodyBytes);
-    if (text === undefined) return rejectTooLarge(limits.bodyBytes);
-    const read = parseJsonBody(text);
-    return read instanceof Response ? read : fetch(request, profile, { principal, body: read.body });
-  });
   if (other !== undefined) app.route("/", other);
   app.notFound(() => createNotFound());
   app.onError((error, c) => {
@@ -167,16 +241,21 @@ function withClosedSignal(request: Request, outgoing: ServerResponse): Request {
 }
 
 /** The body as text, or undefined where it is longer than the limit. Then the rest is not read. */
-async function readBody(incoming: IncomingMessage, limit: number): Promise<string | undefined> {
-  if (Number(incoming.headers["content-length"] ?? 0) > limit) return undefined;
+function readBody(incoming: IncomingMessage, limit: number): Promise<string | undefined> {
+  if (Number(incoming.headers["content-length"] ?? 0) > limit) return Promise.resolve(undefined);
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > limit) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, size).toString("utf8");
+  return new Promise((resolve, reject) => {
+    incoming.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size <= limit) return;
+      incoming.removeAllListeners("data").pause();
+      resolve(undefined);
+    });
+    incoming.once("end", () => resolve(Buffer.concat(chunks, size).toString("utf8")));
+    incoming.once("error", reject);
+  });
 }
 
 const TOO_MANY_CONNECTIONS =

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import {
   isInitializeRequest,
   isJSONRPCErrorResponse,
@@ -10,7 +11,9 @@ import { isRecord } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { parseSessionName, SESSION_HEADER } from "./client-sessions.ts";
 import type { GatewayLimits } from "./gateway.ts";
+import type { GatewayServer } from "./gateway-server.ts";
 import { createRpcError } from "./http-endpoint.ts";
+import { HttpAnswer, type PlainCall, toLegacyMessage } from "./plain-call.ts";
 import type { ProfileEndpoint } from "./profile-endpoint.ts";
 
 export type LegacySessions = ReturnType<typeof createLegacySessions>;
@@ -18,6 +21,7 @@ export type LegacySessions = ReturnType<typeof createLegacySessions>;
 interface LegacySession {
   readonly id: string;
   readonly transport: SessionTransport;
+  readonly server: GatewayServer;
   /** Only the principal that opened a session may use it. */
   readonly principal: string;
   readonly profile: string;
@@ -68,7 +72,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
       close();
     };
     const profile = endpoint.profile.name;
-    const session = { id, transport, principal, profile, lastSeen: runtime.elapsed(), streams: 0 };
+    const session = { id, transport, server, principal, profile, lastSeen: runtime.elapsed(), streams: 0 };
     sessions.set(id, session);
     const response = await transport.handleRequest(request, { parsedBody: body });
     if (!response.ok) end(session);
@@ -95,6 +99,24 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
       }
       return response;
     },
+    /** Answers a plain call of a session. False: `serve` must answer the request. */
+    answer(
+      endpoint: ProfileEndpoint,
+      call: PlainCall,
+      headers: IncomingHttpHeaders,
+      principal: string,
+      outgoing: ServerResponse,
+    ): boolean {
+      const session = sessions.get(String(headers["mcp-session-id"]));
+      if (session?.principal !== principal || session.profile !== endpoint.profile.name) return false;
+      const { transport, server } = session;
+      const negotiated = server.getNegotiatedProtocolVersion();
+      const { "mcp-protocol-version": version = negotiated } = headers;
+      if (version === undefined || version !== negotiated || transport.open.has(call.id)) return false;
+      session.lastSeen = runtime.elapsed();
+      void transport.answer(server, call, new HttpAnswer(outgoing, session.id));
+      return true;
+    },
     async close(): Promise<void> {
       clearInterval(sweeper);
       await Promise.all([...sessions.values()].map(({ transport }) => transport.close()));
@@ -108,9 +130,11 @@ function hasRepeatedId(body: unknown, open: ReadonlySet<unknown>): boolean {
   return new Set(ids).size < ids.length || ids.some((id) => open.has(id));
 }
 
-/** Tracks the requests that are not answered yet, and ends the stream of a cancelled one, which gets no answer. */
+/** Tracks the requests that are not answered yet, and ends the answer to a cancelled one, which gets no response. */
 class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   readonly open = new Set<unknown>();
+  /** The plain ones among them. */
+  readonly #calls = new Map<unknown, { readonly answer: HttpAnswer; readonly stop: AbortController }>();
 
   override async handleRequest(
     ...[request, options]: Parameters<WebStandardStreamableHTTPServerTransport["handleRequest"]>
@@ -125,23 +149,36 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     return response;
   }
 
+  async answer(server: GatewayServer, call: PlainCall, answer: HttpAnswer): Promise<void> {
+    const stop = new AbortController();
+    this.open.add(call.id);
+    this.#calls.set(call.id, { answer, stop });
+    const response = await server.answer(call, stop.signal);
+    if (stop.signal.aborted) return;
+    this.open.delete(call.id);
+    this.#calls.delete(call.id);
+    answer.end(response);
+  }
+
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: string | number }): Promise<void> {
+    const call = this.#calls.get(options?.relatedRequestId);
+    if (call !== undefined) return call.answer.push(message);
     if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) this.open.delete(message.id);
     await super.send(toLegacyMessage(message), options);
   }
 
+  override async close(): Promise<void> {
+    for (const id of this.#calls.keys()) this.#cancel(id);
+    await super.close();
+  }
+
   #cancel(id: unknown): void {
     if (typeof id !== "string" && typeof id !== "number") return;
+    const call = this.#calls.get(id);
     this.open.delete(id);
+    this.#calls.delete(id);
+    call?.stop.abort();
+    call?.answer.drop();
     this.closeSSEStream(id);
   }
-}
-
-/** An unknown resource is -32002 in the legacy era. The SDK sends the code of the modern era, -32602. */
-export function toLegacyMessage(message: JSONRPCMessage): JSONRPCMessage {
-  if (!isJSONRPCErrorResponse(message) || message.error.code !== -32602) return message;
-  const { data } = message.error;
-  const names = isRecord(data) ? Object.keys(data) : [];
-  if (names.length !== 1 || names[0] !== "uri") return message;
-  return { ...message, error: { ...message.error, code: -32002 } };
 }

@@ -1,26 +1,21 @@
 import {
   CLIENT_CAPABILITIES_META_KEY,
-  type Implementation,
-  type JSONRPCRequest,
   type jsonSchemaValidator,
-  PROTOCOL_VERSION_META_KEY,
   ProtocolError,
   ProtocolErrorCode,
   type Result,
-  Server,
   type ServerContext,
-  type ServerOptions,
 } from "@modelcontextprotocol/server";
 import { SKILLS_EXTENSION_ID, SKILLS_GET_METHOD, SKILLS_LIST_METHOD } from "@modelcontextprotocol/server/ext/skills";
 import { z } from "zod";
 import type { Caller } from "../../core/caller.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
-import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
-import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
+import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
 import type { ListWatcher, ResourceSubscriber } from "./change-notifications.ts";
-import { createPushDialogue } from "./client-dialogue.ts";
+import { createPushDialogue, type RequestContext } from "./client-dialogue.ts";
 import type { GatewayEra, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
+import { type CallParams, GatewayServer } from "./gateway-server.ts";
 import type { HeldCalls } from "./held-calls.ts";
 import { hasSurface, type ProfileService, type ServiceCallOptions, type ServiceClient } from "./profile-service.ts";
 
@@ -41,9 +36,9 @@ interface McpServerOptions extends SharedParts {
   readonly principal: string;
   /** Absent: the client has no connection, and every request stands alone. */
   readonly session?: string;
-  resolveClient(ctx: ServerContext): ServiceClient;
+  resolveClient(ctx: RequestContext): ServiceClient;
   /** Its caller alone, which records nothing. */
-  resolveCaller(ctx: ServerContext): Caller;
+  resolveCaller(ctx: RequestContext): Caller;
   /** Told which lists the client was sent. */
   readonly watch: Pick<ListWatcher, "listed">;
   /** Called after each tool call, which may have changed the client's tools. */
@@ -67,7 +62,7 @@ const acceptAnySchema: jsonSchemaValidator = {
 };
 
 /** An MCP server over a profile's service. It makes no decisions. */
-export function createMcpServer(parts: McpServerOptions): Server {
+export function createMcpServer(parts: McpServerOptions): GatewayServer {
   const { options, profile, service, era, transport, resolveClient } = parts;
   const hasResources = options.upstream !== undefined && profile.resources;
   const hasSkills = hasSurface(profile);
@@ -94,18 +89,11 @@ export function createMcpServer(parts: McpServerOptions): Server {
   // Over stdio the session's id is internal, and in the modern era there is no session.
   const session = era === "legacy" && transport === "http" ? parts.session : undefined;
   const tracing = { telemetry: parts.telemetry, transport, session };
-  const server = new GatewayServer(options.info, settings, tracing, getInstructions);
+  const server = new GatewayServer(settings, { era, info: options.info, tracing, getInstructions, callTool });
   server.onerror = (error) => options.onProblem(`${profile.name}: ${error.message}`);
 
   handleList("tools/list", "tools", "tools");
-  server.setRequestHandler("tools/call", async ({ params: { name, arguments: args = {} } }, ctx) => {
-    const result = await runInteractive("tools/call", { name, arguments: args }, ctx, async (client, call) => {
-      const answer = await service.callTool(client, name, args, call);
-      return server.projectCallToolResult(answer, await service.getOutputSchema(client, name)) as Result;
-    });
-    parts.afterCall?.();
-    return result as never;
-  });
+  server.setRequestHandler("tools/call", ({ params }, ctx) => callTool(params, ctx) as never);
 
   if (hasSkills) {
     // The SDK serves skills only with a server class of its own, so its methods are handled here.
@@ -154,6 +142,14 @@ export function createMcpServer(parts: McpServerOptions): Server {
   }
   return server;
 
+  async function callTool(params: CallParams, ctx: RequestContext, client?: ServiceClient): Promise<Result> {
+    const { name, arguments: args = {} } = params;
+    const call: Interaction = (client, options) => service.callTool(client, name, args, options);
+    const result = await runInteractive("tools/call", { name, arguments: args }, ctx, call, client);
+    parts.afterCall?.();
+    return result;
+  }
+
   function handleList(method: string, list: "tools" | "resources" | "templates" | "prompts", key: string): void {
     server.setRequestHandler(method as "tools/list", async ({ params }, ctx) => {
       if (params?.cursor !== undefined)
@@ -175,8 +171,13 @@ export function createMcpServer(parts: McpServerOptions): Server {
   }
 
   /** Questions are asked in the way of the client's era. */
-  function runInteractive(method: string, params: Record<string, unknown>, ctx: ServerContext, run: Interaction) {
-    const client = resolveClient(ctx);
+  function runInteractive(
+    method: string,
+    params: Record<string, unknown>,
+    ctx: RequestContext,
+    run: Interaction,
+    client = resolveClient(ctx),
+  ): Promise<Result> {
     const call = createCallOptions(ctx);
     if (era === "legacy") {
       const dialogue = createPushDialogue(ctx, {
@@ -201,77 +202,8 @@ export function createMcpServer(parts: McpServerOptions): Server {
     });
   }
 
-  function createCallOptions(ctx: ServerContext): ServiceCallOptions {
+  function createCallOptions(ctx: RequestContext): ServiceCallOptions {
     const trace = server.getTrace(ctx);
     return { signal: ctx.mcpReq.signal, ...(trace === undefined ? {} : { trace }) };
-  }
-}
-
-/** Span attributes, as OpenTelemetry names them. */
-export const TRANSPORT_FACTS = {
-  stdio: { "network.transport": "pipe" },
-  http: { "network.transport": "tcp", "network.protocol.name": "http" },
-} as const satisfies Record<string, SpanFacts>;
-
-type RequestHandler = (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>;
-type ServerTracingOptions = { telemetry: McpTelemetry; transport: "stdio" | "http"; session: string | undefined };
-
-/** The requests whose answers hold the instructions. */
-const OPENING_METHODS: readonly string[] = ["initialize", "server/discover"];
-
-/** Traces every request, also those that the SDK answers itself, and adds instructions that depend on the client. */
-class GatewayServer extends Server {
-  readonly #tracing: ServerTracingOptions;
-  readonly #getInstructions: (ctx: ServerContext) => Promise<string | undefined>;
-  readonly #spans = new WeakMap<ServerContext, McpSpan>();
-
-  constructor(
-    info: Implementation,
-    options: ServerOptions,
-    tracing: ServerTracingOptions,
-    getInstructions: (ctx: ServerContext) => Promise<string | undefined>,
-  ) {
-    super(info, options);
-    this.#tracing = tracing;
-    this.#getInstructions = getInstructions;
-  }
-
-  /** The trace that a request's work belongs to. Undefined: tracing is off. */
-  getTrace(ctx: ServerContext): TraceCarrier | undefined {
-    const carrier = this.#spans.get(ctx)?.carrier();
-    return carrier?.traceparent === undefined ? undefined : carrier;
-  }
-
-  protected override _wrapHandler(method: string, handler: RequestHandler): RequestHandler {
-    const handle = super._wrapHandler(method, handler);
-    return async (request, ctx) => {
-      const { signal } = ctx.mcpReq;
-      const span = this.#startSpan(method, request, ctx);
-      this.#spans.set(ctx, span);
-      try {
-        const answer = await handle(request, ctx);
-        const isOpening = OPENING_METHODS.includes(method);
-        const result = isOpening
-          ? omitUndefined({ ...answer, instructions: await this.#getInstructions(ctx) })
-          : answer;
-        // The client no longer waits for the result.
-        if (signal.aborted) span.failed("cancelled");
-        else span.answered(result);
-        return result;
-      } catch (thrown) {
-        const code = thrown instanceof ProtocolError ? thrown.code : ProtocolErrorCode.InternalError;
-        span.failed(signal.aborted ? "cancelled" : code);
-        throw thrown;
-      }
-    };
-  }
-
-  #startSpan(method: string, { params }: JSONRPCRequest, { mcpReq: { id, _meta, envelope } }: ServerContext): McpSpan {
-    const { telemetry, transport, session } = this.#tracing;
-    const declared = (envelope as Readonly<Record<string, unknown>> | undefined)?.[PROTOCOL_VERSION_META_KEY];
-    const version = this.getNegotiatedProtocolVersion() ?? (typeof declared === "string" ? declared : undefined);
-    const connection: SpanFacts = { "mcp.protocol.version": version, ...TRANSPORT_FACTS[transport] };
-    const parent = (_meta ?? {}) as TraceCarrier;
-    return startMcpSpan(telemetry, () => ({ side: "server", method, params, id, connection, session, parent }));
   }
 }

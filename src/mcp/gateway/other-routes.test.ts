@@ -85,7 +85,7 @@ test("stops reading a stream that the client does not read, and cancels it when 
   const headers = { "content-type": "text/event-stream" };
   const other = new Hono().get("/stream", () => new Response(new ReadableStream({ pull, cancel }), { headers }));
   const { url, close } = await startHttpListener(
-    { limits: GATEWAY_LIMITS, onProblem: () => {}, fetch: async () => new Response() },
+    { limits: GATEWAY_LIMITS, onProblem: () => {}, fetch: async () => new Response(), answer: () => false },
     { host: "127.0.0.1", port: 0, allowedHosts: [], allowedOrigins: [], authorize: () => undefined, other },
   );
   onTestFinished(close);

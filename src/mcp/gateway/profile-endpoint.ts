@@ -3,14 +3,12 @@ import {
   createMcpHandler,
   type McpHttpHandler,
   PROTOCOL_VERSION_META_KEY,
-  type Server,
-  type ServerContext,
 } from "@modelcontextprotocol/server";
 import { onAbort } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
-import { isRecord } from "../../core/json.ts";
+import { getOrCreate, isRecord } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
 import {
   createListWatcher,
@@ -19,6 +17,7 @@ import {
   type ResourceSubscriber,
   type ResourceSubscriptions,
 } from "./change-notifications.ts";
+import type { RequestContext } from "./client-dialogue.ts";
 import {
   createClientCaller,
   createClientSessions,
@@ -27,14 +26,16 @@ import {
   SESSION_META_KEY,
 } from "./client-sessions.ts";
 import type { GatewayEra, GatewayProfile } from "./gateway.ts";
-import { createMcpServer, type SharedParts, TRANSPORT_FACTS } from "./mcp-server.ts";
+import { type GatewayServer, TRANSPORT_FACTS } from "./gateway-server.ts";
+import { createMcpServer, type SharedParts } from "./mcp-server.ts";
+import type { HttpAnswer, PlainCall } from "./plain-call.ts";
 import { createProfileService, hasSurface, type ServiceClient } from "./profile-service.ts";
 import { createServedSkills } from "./served-skills.ts";
 import { createSurfaceCache } from "./surface-cache.ts";
 
 /** A client with its own connection: a session of the legacy era, or stdio. */
 export interface ClientConnection {
-  readonly server: Server;
+  readonly server: GatewayServer;
   /** Subscribes to resources until the returned function is called. */
   listen(uris: readonly string[]): () => void;
   close(): void;
@@ -82,29 +83,33 @@ export function createProfileEndpoint(
     (list) => modern.notify[NOTIFICATIONS[list].modern](),
     onProblem,
   );
+  const createModernServer = (caller: Caller, principal: string): GatewayServer =>
+    createMcpServer({
+      ...common,
+      era: "modern",
+      transport: "http",
+      principal,
+      resolveClient(ctx) {
+        noteModernClient(caller, "http", ctx.mcpReq.envelope);
+        return { caller, era: "modern" };
+      },
+      resolveCaller: () => caller,
+      watch: modernWatch,
+    });
+  /** Answers plain calls, one for each principal. */
+  const modernServers = new LruMap<string, GatewayServer>(NOTED_CLIENTS_LIMIT);
+  const runningCalls = new Set<AbortController>();
   const modern: McpHttpHandler = createMcpHandler(
     ({ requestInfo }) => {
       const known = requestInfo && identified.get(requestInfo);
-      const caller = known?.caller ?? sessionless;
-      return createMcpServer({
-        ...common,
-        era: "modern",
-        transport: "http",
-        principal: known?.principal ?? "",
-        resolveClient(ctx) {
-          noteModernClient(caller, "http", ctx);
-          return { caller, era: "modern" };
-        },
-        resolveCaller: () => caller,
-        watch: modernWatch,
-      });
+      return createModernServer(known?.caller ?? sessionless, known?.principal ?? "");
     },
     { legacy: "reject", maxRequestBodySize: limits.bodyBytes, onerror: onProblem },
   );
 
   /** Without a connection a client identifies itself in every request. It is recorded once a session. */
-  function noteModernClient(caller: Caller, transport: string, ctx: ServerContext): void {
-    const envelope = toRecord(ctx.mcpReq.envelope);
+  function noteModernClient(caller: Caller, transport: string, given: unknown): void {
+    const envelope = toRecord(given);
     const client = formatClientInfo(envelope[CLIENT_INFO_META_KEY]);
     const key = JSON.stringify([caller.session, client]);
     if (noted.get(key)) return;
@@ -125,10 +130,15 @@ export function createProfileEndpoint(
     { principal, account, name }: { principal: string; account: string; name?: string | undefined },
   ): ClientConnection {
     const began = telemetry.elapsed();
-    const resolveCaller = (ctx?: ServerContext): Caller => {
+    let known: { readonly info: unknown; readonly name: string | undefined; readonly caller: Caller } | undefined;
+    const resolveCaller = (ctx?: RequestContext): Caller => {
       const named = parseSessionName(ctx?.mcpReq._meta?.[SESSION_META_KEY]) ?? name;
       const info = toRecord(ctx?.mcpReq.envelope)[CLIENT_INFO_META_KEY] ?? server.getClientVersion();
-      return createClientCaller(profile, { account, info, name: named }, session);
+      if (known === undefined || known.info !== info || known.name !== named) {
+        const caller = createClientCaller(profile, { account, info, name: named }, session);
+        known = { info, name: named, caller };
+      }
+      return known.caller;
     };
     const client = () => ({ caller: resolveCaller(), era });
     const watch = createListWatcher(
@@ -146,7 +156,7 @@ export function createProfileEndpoint(
       audience: {},
       notify: (uri) => void server.sendResourceUpdated({ uri }).catch(() => {}),
     };
-    const server: Server = createMcpServer({
+    const server: GatewayServer = createMcpServer({
       ...common,
       era,
       transport,
@@ -154,7 +164,7 @@ export function createProfileEndpoint(
       session,
       resolveClient(ctx) {
         const caller = resolveCaller(ctx);
-        if (era === "modern") noteModernClient(caller, transport, ctx);
+        if (era === "modern") noteModernClient(caller, transport, ctx.mcpReq.envelope);
         return { caller, era };
       },
       resolveCaller,
@@ -209,6 +219,30 @@ export function createProfileEndpoint(
       }
       return response;
     },
+    /** Answers a plain call of the modern era. `stop` is aborted when its client has gone, or the endpoint closes. */
+    async answerModern(
+      call: PlainCall,
+      { principal, name }: { readonly principal: string; readonly name: string | undefined },
+      answer: HttpAnswer,
+      stop: AbortController,
+    ): Promise<void> {
+      runningCalls.add(stop);
+      const info = call.envelope?.[CLIENT_INFO_META_KEY];
+      try {
+        const caller = await clients.resolveCaller({ account: principal, info, name }, call.meta?.traceparent);
+        noteModernClient(caller, "http", call.envelope);
+        const from = { client: { caller, era: "modern" }, push: answer.push } as const;
+        const server = getOrCreate(modernServers, principal, () => createModernServer(sessionless, principal));
+        const response = await server.answer(call, stop.signal, from);
+        if (stop.signal.aborted) answer.drop();
+        else answer.end(response);
+      } catch (thrown) {
+        onProblem(thrown);
+        answer.drop();
+      } finally {
+        runningCalls.delete(stop);
+      }
+    },
     connect,
     notifyChanged(what: "tools" | "resources" | "prompts"): void {
       if (what === "tools") surfaces.invalidate();
@@ -217,6 +251,7 @@ export function createProfileEndpoint(
     },
     async close(): Promise<void> {
       modernWatch.close();
+      for (const call of runningCalls) call.abort();
       await modern.close();
       await Promise.all([...connections.keys()].map(({ server }) => server.close().catch(() => {})));
     },

@@ -3,6 +3,7 @@ import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Effect } from "../../core/action.ts";
 import type { Caller, Dialogue } from "../../core/caller.ts";
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
+import { LruMap } from "../../core/lru-map.ts";
 import type { TraceCarrier } from "../../core/tracing.ts";
 import type { SurfaceTool } from "../../surface/surface.ts";
 import type { ResourceSubscriber, ResourceSubscriptions } from "./change-notifications.ts";
@@ -32,6 +33,7 @@ export type ProfileService = ReturnType<typeof createProfileService>;
 /** Characters of instructions. Clients cut longer ones, some in the middle of a sentence. */
 const INSTRUCTIONS_LIMIT = 2_000;
 const UNSUBSCRIBE_TIMEOUT_MS = 5_000;
+const CALLED_LIMIT = 1_000;
 
 /** Its methods reject with protocol errors. */
 export function createProfileService(
@@ -55,8 +57,18 @@ export function createProfileService(
     if (upstream === undefined || profile.passThrough.length === 0) return new Map<string, PassThroughTool>();
     return selectTools(upstream.tools(caller, profile.passThrough), new Set(own.map(({ name }) => name)));
   };
-  const findPassedTool = async (client: ServiceClient, name: string) =>
-    profile.passThrough.length === 0 ? undefined : selectPassedTools(client, await listOwnTools(client)).get(name);
+  const calledTools = new LruMap<string, { readonly tool: PassThroughTool; readonly generation: number }>(CALLED_LIMIT);
+  /** Which tool a name stands for depends on all tools that the client sees, so the tools that it calls are remembered. */
+  const findPassedTool = async (client: ServiceClient, name: string): Promise<PassThroughTool | undefined> => {
+    if (profile.passThrough.length === 0) return undefined;
+    const key = JSON.stringify([client.caller.session, client.era, name]);
+    const { generation } = surfaces;
+    const known = calledTools.get(key);
+    if (known?.generation === generation) return known.tool;
+    const tool = selectPassedTools(client, await listOwnTools(client)).get(name);
+    if (tool !== undefined) calledTools.set(key, { tool, generation });
+    return tool;
+  };
 
   const listResources = ({ caller }: ServiceClient) =>
     profile.resources ? [...(upstream?.resources(caller) ?? [])].sort(compareServers) : [];
@@ -95,7 +107,7 @@ export function createProfileService(
       const passed = await findPassedTool(client, name);
       if (passed !== undefined) {
         const outcome = await invoke(caller, passed.action, args, options);
-        return toPassThroughResult(outcome, passed.definition.outputSchema !== undefined);
+        return toPassThroughResult(outcome, passed.definition.outputSchema, era);
       }
       if (!hasSurface(profile)) throw createUnknownNameError("tool", name);
       const surface = await surfaces.get(caller);
@@ -107,11 +119,6 @@ export function createProfileService(
       if (isUnknown && !surface.tools.some((tool) => tool.name === name))
         throw createInvalidParamsError(problem as never);
       return toToolResult(answer, era);
-    },
-    /** The output schema of a tool that is passed through. */
-    async getOutputSchema(client: ServiceClient, name: string): Promise<JsonObject | undefined> {
-      const schema = (await findPassedTool(client, name))?.definition.outputSchema;
-      return isRecord(schema) ? (schema as JsonObject) : undefined;
     },
     resources: (client: ServiceClient) => sortUnique(listResources(client), ({ resource }) => resource, "uri"),
     templates: (client: ServiceClient) => sortUnique(listTemplates(client), ({ template }) => template, "uriTemplate"),

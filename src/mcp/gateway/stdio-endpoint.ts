@@ -13,8 +13,10 @@ import { isLargerThan } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
 import type { GatewayEra, GatewayLimits, StdioOptions } from "./gateway.ts";
 import { MESSAGE_SHAPE } from "./http-endpoint.ts";
-import { toLegacyMessage } from "./legacy-sessions.ts";
+import { isValidEnvelope, MODERN_VERSION, type PlainCall, readPlainCall, toLegacyMessage } from "./plain-call.ts";
 import { type ClientConnection, type ProfileEndpoint, readListenedUris } from "./profile-endpoint.ts";
+
+type OpenConnection = { readonly era: GatewayEra; readonly connection: ClientConnection };
 
 /** Serves the client at the other end of the pipes, in the era that it opens with. */
 export async function serveStdio(
@@ -24,12 +26,16 @@ export async function serveStdio(
   onProblem: (problem: string) => void,
   { stdin, stdout, signal }: StdioOptions,
 ): Promise<void> {
-  let current: { readonly era: GatewayEra; readonly connection: ClientConnection } | undefined;
+  let current: OpenConnection | undefined;
   const subscriptions = createSubscriptionTracker(() => current?.connection);
   const output = new StdioServerTransport(new PassThrough(), stdout);
   const encode = (message: JSONRPCMessage) => (current?.era === "legacy" ? toLegacyMessage(message) : message);
-  const { onMessage } = subscriptions;
-  const { transport, closed } = createGuardedTransport(stdin, limits.bodyBytes, output, onMessage, encode);
+  const calls = createPlainCalls(() => current, output);
+  const receive = (message: JSONRPCMessage): void => {
+    calls.cancel(message);
+    subscriptions.onMessage(message);
+  };
+  const { transport, closed } = createGuardedTransport(stdin, limits.bodyBytes, output, calls.answer, receive, encode);
   const handle = serveTransport(
     ({ era }) => {
       // A client may probe in one era and then open in the other.
@@ -47,6 +53,7 @@ export async function serveStdio(
   } finally {
     stopListening();
     await handle.close();
+    calls.close();
     subscriptions.close();
     current?.connection.close();
   }
@@ -57,6 +64,7 @@ function createGuardedTransport(
   stdin: Readable,
   lineBytes: number,
   output: StdioServerTransport,
+  answer: (call: PlainCall) => boolean,
   onMessage: (message: JSONRPCMessage) => void,
   encode: (message: JSONRPCMessage) => JSONRPCMessage,
 ) {
@@ -71,9 +79,13 @@ function createGuardedTransport(
   const lines = createLineReader({
     limit: lineBytes,
     onLine(line) {
-      const message = parseLine(line.toString("utf8"));
+      const value = parseLine(line.toString("utf8"));
+      const isLarge = isLargerThan(value, MESSAGE_SHAPE);
+      const call = isLarge ? undefined : readPlainCall(value);
+      if (call !== undefined && answer(call)) return;
+      const message = readMessage(value);
       if (typeof message === "number") return refuse(message, LINE_PROBLEMS[message]);
-      if (!isLargerThan(message, MESSAGE_SHAPE)) {
+      if (!isLarge) {
         onMessage(message);
         transport.onmessage?.(message);
       } else if (isJSONRPCRequest(message))
@@ -109,13 +121,65 @@ const LINE_PROBLEMS = {
   [-32600]: "Invalid Request: the line is not one JSON-RPC message",
 } as const;
 
-/** The message on a line, or the code of its JSON-RPC error. */
-function parseLine(text: string): JSONRPCMessage | keyof typeof LINE_PROBLEMS {
+/** Undefined: the line is not JSON. */
+function parseLine(text: string): unknown {
   try {
-    return parseJSONRPCMessage(JSON.parse(text));
-  } catch (thrown) {
-    return thrown instanceof SyntaxError ? -32700 : -32600;
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
   }
+}
+
+/** The message, or the code of its JSON-RPC error. */
+function readMessage(value: unknown): JSONRPCMessage | keyof typeof LINE_PROBLEMS {
+  if (value === undefined) return -32700;
+  try {
+    return parseJSONRPCMessage(value);
+  } catch {
+    return -32600;
+  }
+}
+
+/** The plain calls of a client that have no response yet. */
+function createPlainCalls(getCurrent: () => OpenConnection | undefined, output: StdioServerTransport) {
+  const running = new Map<string | number, AbortController>();
+
+  async function run({ server }: ClientConnection, call: PlainCall): Promise<void> {
+    const stop = new AbortController();
+    running.set(call.id, stop);
+    const response = await server.answer(call, stop.signal);
+    if (stop.signal.aborted) return;
+    running.delete(call.id);
+    await output.send(response).catch(() => {});
+  }
+
+  const cancel = (id: string | number): void => {
+    running.get(id)?.abort();
+    running.delete(id);
+  };
+
+  return {
+    /** Answers a call of the connection's era. False: the SDK must answer it, if with an error. */
+    answer(call: PlainCall): boolean {
+      const { era, connection } = getCurrent() ?? {};
+      if (connection === undefined || running.has(call.id)) return false;
+      const { envelope } = call;
+      const version = connection.server.getNegotiatedProtocolVersion();
+      const isOfEra =
+        envelope === undefined ? era === "legacy" : version === MODERN_VERSION && isValidEnvelope(envelope);
+      if (version === undefined || !isOfEra) return false;
+      void run(connection, call);
+      return true;
+    },
+    cancel(message: JSONRPCMessage): void {
+      if (!isJSONRPCNotification(message) || message.method !== "notifications/cancelled") return;
+      const id = message.params?.requestId;
+      if (typeof id === "string" || typeof id === "number") cancel(id);
+    },
+    close(): void {
+      for (const id of [...running.keys()]) cancel(id);
+    },
+  };
 }
 
 const STREAMS_LIMIT = 100;

@@ -32,6 +32,10 @@ export function createSurfaceCache(
   }
 
   return {
+    /** Grows when the catalog or the policy changes. */
+    get generation(): number {
+      return generation;
+    },
     /** The surface of the caller's session, with the actions that were activated in it. */
     get(caller: Caller): Promise<Surface> {
       const { session } = caller;

@@ -34,25 +34,36 @@ export function toToolResult(answer: SurfaceAnswer, era: GatewayEra): CallToolRe
  * The outcome of a server's tool, unchanged. Throws the server's own protocol error, and for an unknown tool. Clients
  * check structured content against the output schema, so an error of ours has none if there is a schema.
  */
-export function toPassThroughResult(outcome: Outcome, hasOutputSchema: boolean): CallToolResult {
+export function toPassThroughResult(outcome: Outcome, outputSchema: unknown, era: GatewayEra): CallToolResult {
   const { content, value } = outcome;
   const meta = pickMeta(content?.meta);
   // `value` may be cut for models. The data of a single text is all of it.
   const text = outcome.status === "done" && typeof outcome.data === "string" ? outcome.data : value;
   const blocks = content === undefined ? [{ type: "text", text }] : content.blocks.map(toValidBlock);
   if (outcome.status === "done") {
-    const structured = content?.structured ? { structuredContent: outcome.data } : {};
+    const structured = content?.structured ? toPassedContent(outcome.data, blocks, outputSchema, era) : {};
     return toResult({ content: blocks, ...structured, ...meta });
   }
   if (outcome.status === "waiting") return toResult({ content: blocks, isError: true });
   if (content !== undefined) {
-    const own = content.errorData === undefined ? {} : { structuredContent: content.errorData };
+    const own = content.errorData === undefined ? {} : toPassedContent(content.errorData, blocks, outputSchema, era);
     return toResult({ content: blocks, ...own, isError: true, ...meta });
   }
   throwProtocolError(outcome.error);
   if (outcome.error.code === "unknown_action") throw createInvalidParamsError(outcome.error);
-  const problem = hasOutputSchema ? {} : { structuredContent: toProblemJson(outcome) };
+  const problem = outputSchema === undefined ? { structuredContent: toProblemJson(outcome) } : {};
   return toResult({ content: blocks, ...problem, isError: true });
+}
+
+/**
+ * Structured content that is no object needs a text beside it. In the legacy era it must be an object, and clients see its
+ * schema inside that of an object.
+ */
+function toPassedContent(data: unknown, blocks: readonly ContentBlock[], outputSchema: unknown, era: GatewayEra) {
+  const needsText = !isRecord(data) && !blocks.some(({ type }) => type === "text");
+  const content = needsText ? { content: [...blocks, { type: "text", text: JSON.stringify(data) }] } : {};
+  const isWrapped = !isRecord(data) || (isRecord(outputSchema) && outputSchema.type !== "object");
+  return { ...content, structuredContent: era === "legacy" && isWrapped ? { result: data } : data };
 }
 
 /** The result of a resource, prompt or completion method, unchanged. Throws a protocol error where there is none. */
@@ -113,6 +124,8 @@ function selectMedia(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
 }
 
 function toValidBlock(block: ContentBlock): ContentBlock {
+  // Most are plain texts, which need no schema.
+  if (block.type === "text" && typeof block.text === "string" && Object.keys(block).length === 2) return block;
   return isSpecType.ContentBlock(block) ? block : { type: "text", text: formatContent([block], INVALID_BLOCK_LIMIT) };
 }
 
