@@ -5,8 +5,11 @@ type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
 };
 
-export const omitUndefined = <const T extends object>(value: T): WithoutUndefined<T> =>
-  Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
+export function omitUndefined<const T extends object>(value: T): WithoutUndefined<T> {
+  const parts = Object.entries(value);
+  const kept = parts.filter(([, part]) => part !== undefined);
+  return (kept.length === parts.length ? { ...value } : Object.fromEntries(kept)) as WithoutUndefined<T>;
+}
 
 export function getOrCreate<K, V>(
   map: { get(key: K): V | undefined; set(key: K, value: V): unknown },

@@ -160,6 +160,7 @@ export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, a
   const tools = createToolList(activation);
   return {
     kind: "deferred",
+    learnsFromCalls: true,
     get tools() {
       const view = findView(backend, caller);
       return view === undefined ? discoveryTools : tools(view);

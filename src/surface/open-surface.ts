@@ -58,6 +58,7 @@ function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
   const names = getWireNames(view);
   return {
     kind: "flat",
+    learnsFromCalls: false,
     tools: toNativeTools(view, view.actions()),
     async call(tool, args, signal, options) {
       const name = names.fromWire(tool) ?? tool;

@@ -67,6 +67,8 @@ export interface SurfaceTool {
 export interface Surface {
   readonly kind: Exclude<SurfaceKind, "auto">;
   readonly tools: readonly SurfaceTool[];
+  /** Whether a call can change the tools. Otherwise only the catalog and the policy do. */
+  readonly learnsFromCalls: boolean;
   /** On the deferred surface: the deferred actions, sorted, for providers that load tools later. */
   readonly deferred?: readonly SurfaceTool[];
   /** Answers any call, even of a tool that is not listed. Never rejects. */

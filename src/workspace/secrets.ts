@@ -13,8 +13,12 @@ import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { getSecretsPath } from "./state-paths.ts";
 
+/** Grows whenever this process reads a file of secrets. Before that it knows none, so that it has none to redact. */
+let reads = 0;
+
 /** The secrets in the file, by name. Empty if there is no file. Throws `store_failed`. */
 function readSecrets(path: string): Readonly<Record<string, string>> {
+  reads++;
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -47,6 +51,7 @@ export function openSecretsFile(path: string, runtime: Pick<Runtime, "newId" | "
         await replaceTextFile(path, text, { mode: 0o600, unique: runtime.newId() });
         // Replacing a file keeps its old permissions.
         await chmod(path, 0o600);
+        reads++;
         return true;
       });
     } catch (thrown) {
@@ -99,18 +104,25 @@ export function listReferencedSecrets({ references }: LoadedConfig): readonly st
 type StoredSecrets = Readonly<Record<string, string>>;
 type NamedSecret = Exclude<KnownSecret, string>;
 
-/** The secrets to redact, read anew each time. If the file is unreadable, its former ones stay redacted. */
+/** The secrets to redact, with every one that was read before. If the file is unreadable, its former ones stay redacted. */
 export function createSecretLister(
   env: Environment,
   path: string,
   onProblem: (problem: string) => void,
 ): (config: Config) => readonly NamedSecret[] {
   let seen: string | undefined;
+  let readsSeen: number | undefined;
   let stored: StoredSecrets = {};
   let listed: { readonly config: Config; readonly stored: StoredSecrets } | undefined;
   let secrets: readonly NamedSecret[] = [];
 
   function refreshStored(): void {
+    // Looking at the file for each event costs as much as writing it. Once in a turn shows what other processes store.
+    if (reads === readsSeen) return;
+    readsSeen = reads;
+    setImmediate(() => {
+      readsSeen = undefined;
+    }).unref();
     const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
     const now = stats && `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
     if (now === seen) return;
@@ -120,6 +132,7 @@ export function createSecretLister(
     } catch (thrown) {
       onProblem(getErrorMessage(thrown));
     }
+    readsSeen = reads;
   }
 
   return (config) => {

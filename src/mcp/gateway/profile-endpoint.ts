@@ -148,7 +148,9 @@ export function createProfileEndpoint(
     );
     let lastTools: unknown;
     const checkTools = async () => {
-      const { tools } = await surfaces.get(resolveCaller());
+      const surface = await surfaces.get(resolveCaller());
+      if (!surface.learnsFromCalls) return;
+      const { tools } = surface;
       if (tools !== lastTools) watch.scheduleCheck("tools");
       lastTools = tools;
     };

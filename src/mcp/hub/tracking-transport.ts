@@ -107,7 +107,8 @@ export class TrackingTransport implements Transport {
 
   /** For the SDK's client. Its messages belong to no request of ours. */
   send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    return this.#streams.run(undefined, () => this.#inner.send(message, options));
+    const send = () => this.#inner.send(message, options);
+    return this.hasPerRequestStream ? this.#streams.run(undefined, send) : send();
   }
 
   /** Answers the result as it came. Rejects with an `RpcError`, with an error of the transport, or with the signal's reason. */

@@ -48,6 +48,7 @@ export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, 
   const getWrappers = createWrapperList(backend.canSearch ? universalTools : toolsWithoutSearch);
   return {
     kind: "universal",
+    learnsFromCalls: shortcuts !== undefined,
     get tools() {
       const view = findView(backend, caller);
       const wrappers =
