@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import type { Writable } from "node:stream";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
@@ -136,6 +137,7 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
       if (!isOpen || !stdin?.writable) throw notRunningError(server);
       if (stdin.writableLength > limits.unreadBytes) throw notReadingError(server);
       const line = `${JSON.stringify(message)}\n`;
+      corkUntilNextTurn(stdin);
       await new Promise<void>((resolve, reject) => {
         // Called when the pipe has taken the line, so that a caller who waits sends no faster than the server reads.
         stdin.write(line, (error) => (error ? reject(notRunningError(server, error)) : resolve()));
@@ -223,6 +225,13 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
   }
 
   return transport;
+}
+
+/** What is written in one turn of the event loop goes out at once: each write may have to wake the reader up. */
+function corkUntilNextTurn(stream: Writable): void {
+  if (stream.writableCorked > 0) return;
+  stream.cork();
+  setImmediate(() => stream.uncork());
 }
 
 /** A record that cannot be written must not stop a server. */
