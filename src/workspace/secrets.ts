@@ -13,12 +13,28 @@ import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
 import { getSecretsPath } from "./state-paths.ts";
 
-/** Grows whenever this process reads a file of secrets. Before that it knows none, so that it has none to redact. */
-let reads = 0;
+type StoredSecrets = Readonly<Record<string, string>>;
 
-/** The secrets in the file, by name. Empty if there is no file. Throws `store_failed`. */
-function readSecrets(path: string): Readonly<Record<string, string>> {
-  reads++;
+const NO_SECRETS: StoredSecrets = {};
+/** The files as they were last read. */
+const files = new Map<string, { readonly version: string; readonly secrets: StoredSecrets }>();
+/** Grows whenever this process may have learned of a stored secret. */
+let changes = 0;
+
+/** The secrets in the file, by name. Empty if there is no file. Reads it again after a change. Throws `store_failed`. */
+function readSecrets(path: string): StoredSecrets {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (stats === undefined) return NO_SECRETS;
+  const version = `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
+  const known = files.get(path);
+  if (known?.version === version) return known.secrets;
+  const secrets = parseSecrets(path);
+  files.set(path, { version, secrets });
+  changes++;
+  return secrets;
+}
+
+function parseSecrets(path: string): StoredSecrets {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -38,7 +54,7 @@ function readSecrets(path: string): Readonly<Record<string, string>> {
   }
 }
 
-/** Secrets in a file that only its owner can read. Every access reads the file, to see the changes of other processes. */
+/** Secrets in a file that only its owner can read. Every access looks at the file, to see the changes of other processes. */
 export function openSecretsFile(path: string, runtime: Pick<Runtime, "newId" | "now">): SecretStore {
   async function change(edit: (secrets: Map<string, string>) => boolean): Promise<boolean> {
     try {
@@ -51,7 +67,7 @@ export function openSecretsFile(path: string, runtime: Pick<Runtime, "newId" | "
         await replaceTextFile(path, text, { mode: 0o600, unique: runtime.newId() });
         // Replacing a file keeps its old permissions.
         await chmod(path, 0o600);
-        reads++;
+        changes++;
         return true;
       });
     } catch (thrown) {
@@ -101,38 +117,35 @@ export function listReferencedSecrets({ references }: LoadedConfig): readonly st
   return names.map((variable) => variable.slice(SECRET_PREFIX.length));
 }
 
-type StoredSecrets = Readonly<Record<string, string>>;
 type NamedSecret = Exclude<KnownSecret, string>;
 
-/** The secrets to redact, with every one that was read before. If the file is unreadable, its former ones stay redacted. */
+/** The secrets to redact, with every one that this process has read. If the file is unreadable, its former ones stay redacted. */
 export function createSecretLister(
   env: Environment,
   path: string,
   onProblem: (problem: string) => void,
 ): (config: Config) => readonly NamedSecret[] {
-  let seen: string | undefined;
-  let readsSeen: number | undefined;
   let stored: StoredSecrets = {};
+  let changesSeen: number | undefined;
+  let problem: string | undefined;
   let listed: { readonly config: Config; readonly stored: StoredSecrets } | undefined;
   let secrets: readonly NamedSecret[] = [];
 
   function refreshStored(): void {
     // Looking at the file for each event costs as much as writing it. Once in a turn shows what other processes store.
-    if (reads === readsSeen) return;
-    readsSeen = reads;
+    if (changesSeen === changes) return;
     setImmediate(() => {
-      readsSeen = undefined;
+      changesSeen = undefined;
     }).unref();
-    const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-    const now = stats && `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
-    if (now === seen) return;
-    seen = now;
     try {
       stored = readSecrets(path);
+      problem = undefined;
     } catch (thrown) {
-      onProblem(getErrorMessage(thrown));
+      const message = getErrorMessage(thrown);
+      if (message !== problem) onProblem(message);
+      problem = message;
     }
-    readsSeen = reads;
+    changesSeen = changes;
   }
 
   return (config) => {

@@ -2,6 +2,7 @@ import type { AuthProvider, FetchLike, StreamableHTTPClientTransport } from "@mo
 import { yieldToEventLoop } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, findSliceEnd, formatFloodReason } from "./flow-control.ts";
+import { createPoster } from "./http-post.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 export function openHttpTransport(
@@ -39,8 +40,16 @@ export function parseServerUrl(server: string, text: string): URL {
 
 export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMIT): FetchLike {
   const isFlooded = createFloodGuard(flood);
-  return async (url, init) => {
-    const response = await fetch(url, init);
+  const post = createPoster(limit);
+  return async (url, init = {}) => {
+    const { method, redirect, headers: sent, body: text, signal } = init;
+    const isPlainPost =
+      method === "POST" &&
+      redirect === "manual" &&
+      typeof text === "string" &&
+      url instanceof URL &&
+      sent instanceof Headers;
+    const response = isPlainPost ? await post(url, { headers: sent, body: text, signal }) : await fetch(url, init);
     const { body, headers } = response;
     if (body === null) return response;
     if (headers.get("content-type")?.startsWith("text/event-stream") === true) {

@@ -1,0 +1,70 @@
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { Readable } from "node:stream";
+
+interface Post {
+  readonly headers: Headers;
+  readonly body: string;
+  readonly signal?: AbortSignal | null | undefined;
+}
+
+/** Shorter than most servers keep an idle connection, so that none is used while its server closes it. */
+const IDLE_MS = 4_000;
+
+/**
+ * Posts like `fetch`, at a third of its cost. Follows no redirect. The body of an answer with a known length up to `limit`
+ * is read at once. The others are streams, of any length.
+ */
+export function createPoster(limit: number): (url: URL, post: Post) => Promise<Response> {
+  const options = { keepAlive: true, timeout: IDLE_MS };
+  const plain = { request: httpRequest, agent: new HttpAgent(options) };
+  const secure = { request: httpsRequest, agent: new HttpsAgent(options) };
+  return async (url, { headers, body, signal }) => {
+    const { request, agent } = url.protocol === "https:" ? secure : plain;
+    const incoming = await new Promise<IncomingMessage>((resolve, reject) => {
+      const all = { ...Object.fromEntries(headers), "content-length": Buffer.byteLength(body) };
+      const given = { method: "POST", agent, headers: all, ...(signal ? { signal } : {}) };
+      request(url, given, resolve).once("error", reject).end(body);
+    });
+    const { statusCode: status = 0, statusMessage: statusText = "" } = incoming;
+    const answer = { status, statusText, headers: toHeaders(incoming) };
+    const length = Number(incoming.headers["content-length"] ?? Number.NaN);
+    if (length <= limit && incoming.headers["content-encoding"] === undefined)
+      return new ReadResponse(await readText(incoming), answer);
+    return new Response(Readable.toWeb(incoming) as ReadableStream, answer);
+  };
+}
+
+/** A response with a body that was read before. Reading it from a stream of `fetch` costs more than the request. */
+class ReadResponse extends Response {
+  readonly #text: string;
+  override readonly text = async (): Promise<string> => this.#text;
+  override readonly json = async (): Promise<unknown> => JSON.parse(this.#text);
+
+  constructor(text: string, init: ResponseInit) {
+    super(null, init);
+    this.#text = text;
+  }
+}
+
+function readText(incoming: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  return new Promise((resolve, reject) => {
+    incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+    incoming.once("error", reject);
+    incoming.once("end", () =>
+      resolve(
+        Buffer.concat(chunks)
+          .toString("utf8")
+          .replace(/^\uFEFF/, ""),
+      ),
+    );
+  });
+}
+
+function toHeaders({ headersDistinct }: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (const [name, values = []] of Object.entries(headersDistinct))
+    for (const value of values) headers.append(name, value);
+  return headers;
+}
