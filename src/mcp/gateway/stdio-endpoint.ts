@@ -1,4 +1,4 @@
-import { PassThrough, type Readable } from "node:stream";
+import { PassThrough, type Readable, type Writable } from "node:stream";
 import {
   isJSONRPCNotification,
   isJSONRPCRequest,
@@ -8,6 +8,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio as serveTransport } from "@modelcontextprotocol/server/stdio";
 import { onAbort } from "../../core/async.ts";
+import { corkUntilNextTurn } from "../../core/cork.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isLargerThan } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
@@ -30,7 +31,7 @@ export async function serveStdio(
   const subscriptions = createSubscriptionTracker(() => current?.connection);
   const output = new StdioServerTransport(new PassThrough(), stdout);
   const encode = (message: JSONRPCMessage) => (current?.era === "legacy" ? toLegacyMessage(message) : message);
-  const calls = createPlainCalls(() => current, output);
+  const calls = createPlainCalls(() => current, stdout, output);
   const receive = (message: JSONRPCMessage): void => {
     calls.cancel(message);
     subscriptions.onMessage(message);
@@ -141,7 +142,11 @@ function readMessage(value: unknown): JSONRPCMessage | keyof typeof LINE_PROBLEM
 }
 
 /** The plain calls of a client that have no response yet. */
-function createPlainCalls(getCurrent: () => OpenConnection | undefined, output: StdioServerTransport) {
+function createPlainCalls(
+  getCurrent: () => OpenConnection | undefined,
+  stdout: Writable,
+  output: StdioServerTransport,
+) {
   const running = new Map<string | number, AbortController>();
 
   async function run({ server }: ClientConnection, call: PlainCall): Promise<void> {
@@ -150,6 +155,7 @@ function createPlainCalls(getCurrent: () => OpenConnection | undefined, output: 
     const response = await server.answer(call, stop.signal);
     if (stop.signal.aborted) return;
     running.delete(call.id);
+    corkUntilNextTurn(stdout);
     await output.send(response).catch(() => {});
   }
 

@@ -11,6 +11,9 @@ interface Post {
 /** Shorter than most servers keep an idle connection, so that none is used while its server closes it. */
 const IDLE_MS = 4_000;
 
+/** Responses that have no body, whatever they say. */
+const EMPTY_STATUSES: readonly number[] = [204, 205, 304];
+
 /**
  * Posts like `fetch`, at a third of its cost. Follows no redirect. The body of an answer with a known length up to `limit`
  * is read at once. The others are streams, of any length.
@@ -22,13 +25,18 @@ export function createPoster(limit: number): (url: URL, post: Post) => Promise<R
   return async (url, { headers, body, signal }) => {
     const { request, agent } = url.protocol === "https:" ? secure : plain;
     const incoming = await new Promise<IncomingMessage>((resolve, reject) => {
-      const all = { ...Object.fromEntries(headers), "content-length": Buffer.byteLength(body) };
+      const own = { "accept-encoding": "identity", "content-length": Buffer.byteLength(body) };
+      const all = { ...Object.fromEntries(headers), ...own };
       const given = { method: "POST", agent, headers: all, ...(signal ? { signal } : {}) };
       request(url, given, resolve).once("error", reject).end(body);
     });
     const { statusCode: status = 0, statusMessage: statusText = "" } = incoming;
     const answer = { status, statusText, headers: toHeaders(incoming) };
     const length = Number(incoming.headers["content-length"] ?? Number.NaN);
+    if (EMPTY_STATUSES.includes(status)) {
+      incoming.resume();
+      return new Response(null, answer);
+    }
     if (length <= limit && incoming.headers["content-encoding"] === undefined)
       return new ReadResponse(await readText(incoming), answer);
     return new Response(Readable.toWeb(incoming) as ReadableStream, answer);

@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import type { Writable } from "node:stream";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { settlesWithin } from "../../core/async.ts";
+import { corkUntilNextTurn } from "../../core/cork.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Sandbox } from "../../core/sandbox.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, formatFloodReason, readInSlices } from "./flow-control.ts";
@@ -225,13 +225,6 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
   }
 
   return transport;
-}
-
-/** What is written in one turn of the event loop goes out at once: each write may have to wake the reader up. */
-function corkUntilNextTurn(stream: Writable): void {
-  if (stream.writableCorked > 0) return;
-  stream.cork();
-  setImmediate(() => stream.uncork());
 }
 
 /** A record that cannot be written must not stop a server. */
