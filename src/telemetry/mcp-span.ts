@@ -28,7 +28,7 @@ export interface McpSpan {
   failed(code: number | string): void;
 }
 
-const silentSpan: McpSpan = { carrier: () => ({}), sent() {}, answered() {}, failed() {} };
+export const silentSpan: McpSpan = { carrier: () => ({}), sent() {}, answered() {}, failed() {} };
 const NAME_LIMIT = 128;
 /** Errors of the caller, which do not fail a server's span. */
 const CALLER_ERROR_CODES: ReadonlySet<number | string> = new Set([-32700, -32600, -32601, -32602, -32002]);

@@ -82,8 +82,11 @@ export function createClientNotifier({ mcpReq }: RequestContext): ClientNotifier
 export function pickAskableCapabilities(capabilities: unknown): JsonObject {
   if (!isRecord(capabilities)) return {};
   const { elicitation, sampling, roots } = capabilities;
-  const declared = Object.entries({ elicitation, sampling, roots }).filter(([, value]) => isRecord(value));
-  return Object.fromEntries(declared) as JsonObject;
+  return {
+    ...(isRecord(elicitation) && { elicitation }),
+    ...(isRecord(sampling) && { sampling }),
+    ...(isRecord(roots) && { roots }),
+  } as JsonObject;
 }
 
 /** Throws for an unknown question, and for one that the client did not declare that it can answer. */

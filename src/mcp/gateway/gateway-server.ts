@@ -17,7 +17,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { omitUndefined } from "../../core/json.ts";
 import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
-import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
+import { type McpSpan, type McpTelemetry, silentSpan, startMcpSpan } from "../../telemetry/mcp-span.ts";
 import type { RequestContext } from "./client-dialogue.ts";
 import type { GatewayEra } from "./gateway.ts";
 import { type PlainCall, toResponse } from "./plain-call.ts";
@@ -93,7 +93,7 @@ export class GatewayServer extends Server {
       const connection: SpanFacts = { "mcp.protocol.version": version, ...TRANSPORT_FACTS[transport] };
       return { side: "server", method, params, id, connection, session, parent: (_meta ?? {}) as TraceCarrier };
     });
-    this.#spans.set(ctx, span);
+    if (span !== silentSpan) this.#spans.set(ctx, span);
     try {
       const result = await work();
       // The client no longer waits for the result.

@@ -5,6 +5,7 @@ import { getRequestListener, type HttpBindings, RequestError } from "@hono/node-
 import { Hono } from "hono";
 import { yieldToEventLoop } from "../../core/async.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { getOrCreate } from "../../core/json.ts";
 import { authorizeBearer } from "../../core/token-authorizer.ts";
 import type {
   Gateway,
@@ -131,6 +132,8 @@ function createRequestListener(onProblem: ListenerParts["onProblem"], handler: R
 /** Serves the MCP endpoint. Plain calls are answered as they come, all else as web requests. */
 function createMcpListener({ limits, onProblem, fetch, answer }: ListenerParts, { authorize }: ListenOptions) {
   const hasRoom = createRequestCounter(limits.requestsEach);
+  /** By token. Only valid tokens get here. */
+  const principals = new Map<string, string>();
   const admitted = new WeakMap<object, { readonly profile: GatewayProfile; readonly context: GatewayRequestContext }>();
   const handle = createRequestListener(onProblem, async (request, { incoming, outgoing }) => {
     const known = admitted.get(incoming);
@@ -147,7 +150,7 @@ function createMcpListener({ limits, onProblem, fetch, answer }: ListenerParts, 
     }
     if (method !== "GET" && method !== "POST" && method !== "DELETE")
       return refuse(incoming, outgoing, 405, -32000, "Method not allowed.", { allow: "GET, POST, DELETE" });
-    const principal = hash("sha256", token, "hex");
+    const principal = getOrCreate(principals, token, () => hash("sha256", token, "hex"));
     if (!hasRoom(principal, outgoing)) {
       const message = "Too Many Requests: wait for some of yours, or close their streams";
       return refuse(incoming, outgoing, 429, -32000, message);
@@ -253,7 +256,10 @@ function readBody(incoming: IncomingMessage, limit: number): Promise<string | un
       incoming.removeAllListeners("data").pause();
       resolve(undefined);
     });
-    incoming.once("end", () => resolve(Buffer.concat(chunks, size).toString("utf8")));
+    incoming.once("end", () => {
+      const [only = Buffer.alloc(0)] = chunks;
+      resolve((chunks.length > 1 ? Buffer.concat(chunks, size) : only).toString("utf8"));
+    });
     incoming.once("error", reject);
   });
 }
