@@ -31,16 +31,27 @@ export const getOwn = <T>(record: { readonly [key: string]: T }, key: string): T
 export const canonicalJson = (value: unknown): string => writeCanonical(value) ?? "null";
 
 function writeCanonical(value: unknown): string | undefined {
+  if (typeof value === "string") return quote(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map((part) => writeCanonical(part) ?? "null").join(",")}]`;
   if ("toJSON" in value && typeof value.toJSON === "function") return writeCanonical(value.toJSON());
   const record = value as Record<string, unknown>;
-  const fields: string[] = [];
-  for (const key of Object.keys(record).sort()) {
+  let fields = "";
+  for (const key of listSortedKeys(record)) {
     const text = writeCanonical(record[key]);
-    if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
+    if (text !== undefined) fields += `${fields === "" ? "" : ","}${quote(key)}:${text}`;
   }
-  return `{${fields.join(",")}}`;
+  return `{${fields}}`;
+}
+
+/** Most names and short texts need no escapes, and `JSON.stringify` costs more than to see that. */
+const quote = (text: string): string =>
+  text.length <= 64 && /^[ !#-[\]-~]*$/.test(text) ? `"${text}"` : JSON.stringify(text);
+
+function listSortedKeys(record: object): readonly string[] {
+  const keys = Object.keys(record);
+  for (let at = 1; at < keys.length; at++) if ((keys[at - 1] ?? "") > (keys[at] ?? "")) return keys.sort();
+  return keys;
 }
 
 /** Whether a value has more parts or levels. Stops at the limit without recursion, so it is safe on cycles. */
