@@ -311,19 +311,24 @@ function createRunContext(
     },
     held: inside?.held,
     heldSlots: held,
-    async begin() {
-      if (!progress.began) await progress.permit?.begin();
-      progress.began = true;
+    begin() {
+      const noteBegun = (): void => {
+        progress.began = true;
+      };
+      const beginning = progress.began ? undefined : progress.permit?.begin();
+      if (beginning !== undefined) return beginning.then(noteBegun);
+      noteBegun();
+      return undefined;
     },
-    createInvoke: (signal, dialogue) => (name, args, as) => {
+    createInvoke: (getSignal, dialogue) => (name, args, as) => {
       const id = as?.id ?? pipeline.runtime.newId();
       const inner = { id, name, args, caller, via, activation, dialogue, trace, method, inside: { callId, held } };
       const step = as && { via: "method", method: as.method, inside: { callId, held, isFromModel: true } };
-      return invoke(pipeline, { ...inner, ...step }, signal);
+      return invoke(pipeline, { ...inner, ...step }, getSignal());
     },
-    createModel: (signal) => {
+    createModel: (getSignal) => {
       const { model, meter, runtime, onProblem } = pipeline;
-      return model && createCallModel({ model, caller, meter, record, runtime, onProblem }, signal);
+      return model && createCallModel({ model, caller, meter, record, runtime, onProblem }, getSignal);
     },
     storeStream: async (streamed, signal) =>
       new StoredStream(

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { defineAction } from "../catalog/define-action.ts";
 import type { CallContext } from "../core/action.ts";
@@ -84,6 +84,24 @@ describe("running", () => {
     ).rejects.toThrow("t__x failed: later");
     for (const value of [undefined, null, 7, "text", {}, Object.create(null)])
       expect(await codeOf(thrown(value))).toBe("action_failed");
+  });
+
+  test("creates a signal only for a handler that reads it", async () => {
+    const created = vi.spyOn(globalThis, "AbortController");
+    onTestFinished(() => created.mockRestore());
+    const runner = createRunner(limits);
+
+    await runner.run(
+      make((_args, { callId }) => callId),
+      {},
+      context,
+      {},
+    );
+    expect(created).not.toHaveBeenCalled();
+
+    const read = make((_args, { signal }) => signal.aborted);
+    expect(await runner.run(read, {}, context, {})).toBe(false);
+    expect(created).toHaveBeenCalledTimes(1);
   });
 
   test("times out a slow handler and aborts its signal", async () => {

@@ -1,9 +1,10 @@
 import type { Action, CallContext, Preview } from "../core/action.ts";
-import { onAbort, raceAbort } from "../core/async.ts";
+import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
 import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
 import { type JsonObject, omitUndefined } from "../core/json.ts";
+import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
 import { noteWaiting, trackWaiting } from "./waiting-inside.ts";
 
@@ -31,12 +32,12 @@ export interface RunContext
     | "heldSlots"
   > {
   /** Creates the handler's `model`. */
-  createModel?(signal: AbortSignal): CallContext["model"];
+  createModel?(getSignal: () => AbortSignal): CallContext["model"];
   /** The slots that the calls around this one hold. */
   readonly held?: HeldSlots | undefined;
-  begin?(): Promise<void>;
+  begin?(): Promise<void> | undefined;
   /** Creates the handler's `invoke`. Questions of inner calls go through `dialogue`, so their time does not count. */
-  createInvoke(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
+  createInvoke(getSignal: () => AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
   /** Stores a streamed result. Its time counts as the handler's. */
   storeStream(streamed: Streamed, signal: AbortSignal): Promise<unknown>;
 }
@@ -50,7 +51,7 @@ export interface Runner {
     action: Action,
     args: JsonObject,
     context: RunContext,
-    limits: { readonly signal?: AbortSignal | undefined; readonly timeoutMs?: number | undefined },
+    limits: { readonly signal?: Abortable | undefined; readonly timeoutMs?: number | undefined },
   ): Promise<unknown>;
   close(): void;
 }
@@ -60,7 +61,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export function createRunner(limits: RunLimits): Runner {
   const slots = createActionSlots(limits);
-  const running = new Set<AbortController>();
+  const running = new Set<LazyAbortController>();
   let closed = false;
   return {
     async run(
@@ -69,8 +70,8 @@ export function createRunner(limits: RunLimits): Runner {
       { held, begin, createInvoke, createModel, storeStream, dialogue: raw, ...context },
       wanted,
     ) {
-      const controller = new AbortController();
-      const { signal } = controller;
+      const controller = new LazyAbortController();
+      const getSignal = () => controller.signal;
       const longest = wanted.timeoutMs ?? LONGEST_TIMER_MS;
       const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, longest, LONGEST_TIMER_MS);
       let begun = false;
@@ -87,16 +88,27 @@ export function createRunner(limits: RunLimits): Runner {
       let leave: (() => void) | undefined;
       let work: Promise<unknown> | undefined;
       try {
-        signal.throwIfAborted();
-        leave = await slots.acquire(action, held, signal);
+        controller.throwIfAborted();
+        const slot = slots.acquire(action, held, controller);
+        leave = slot instanceof Promise ? await slot : slot;
         begun = true;
-        await begin?.();
-        signal.throwIfAborted();
-        const { invoke, waitFor, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
-        const optional = omitUndefined({ dialogue, model: createModel?.(signal) });
-        const handlerContext = { ...context, ...optional, signal, untimed, invoke, waitFor };
+        const beginning = begin?.();
+        if (beginning !== undefined) await beginning;
+        controller.throwIfAborted();
+        const { invoke, waitFor, listWaiting } = trackWaiting(createInvoke(getSignal, dialogue));
+        const optional = omitUndefined({ dialogue, model: createModel?.(getSignal) });
+        const handlerContext: CallContext = {
+          ...context,
+          ...optional,
+          untimed,
+          invoke,
+          waitFor,
+          get signal() {
+            return controller.signal;
+          },
+        };
         work = runHandler(action, args, handlerContext, storeStream);
-        return await raceAbort(noteWaiting(work, listWaiting), signal);
+        return await raceAbort(noteWaiting(work, listWaiting), controller);
       } catch (thrown) {
         if (thrown instanceof QmError) throw thrown;
         throw new QmError("action_failed", `${action.name} failed: ${getErrorMessage(thrown)}`, { cause: thrown });
