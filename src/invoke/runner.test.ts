@@ -87,8 +87,15 @@ describe("running", () => {
   });
 
   test("creates a signal only for a handler that reads it", async () => {
-    const created = vi.spyOn(globalThis, "AbortController");
-    onTestFinished(() => created.mockRestore());
+    const created = vi.fn();
+    class CountedController extends AbortController {
+      override get signal() {
+        created();
+        return super.signal;
+      }
+    }
+    vi.stubGlobal("AbortController", CountedController);
+    onTestFinished(() => void vi.unstubAllGlobals());
     const runner = createRunner(limits);
 
     await runner.run(
