@@ -28,7 +28,22 @@ export const getOwn = <T>(record: { readonly [key: string]: T }, key: string): T
   Object.hasOwn(record, key) ? record[key] : undefined;
 
 /** JSON with sorted keys and no spaces, so that equal values give equal text. Otherwise like `JSON.stringify`. */
-export const canonicalJson = (value: unknown): string => writeCanonical(value) ?? "null";
+export const canonicalJson = (value: unknown): string =>
+  (isInOrder(value) ? JSON.stringify(value) : writeCanonical(value)) ?? "null";
+
+/** Whether it is plain and its keys are sorted already, so that `JSON.stringify`, which is faster, writes the same. */
+function isInOrder(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  if (Array.isArray(value)) return value.every(isInOrder);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if ((prototype !== Object.prototype && prototype !== null) || "toJSON" in value) return false;
+  let before = "";
+  for (const key in value) {
+    if (key < before || !isInOrder((value as Record<string, unknown>)[key])) return false;
+    before = key;
+  }
+  return true;
+}
 
 function writeCanonical(value: unknown): string | undefined {
   if (typeof value === "string") return quote(value);

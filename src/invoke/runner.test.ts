@@ -7,12 +7,14 @@ import { createConcurrencyLimiter } from "./concurrency.ts";
 import { createRunner, type RunContext } from "./runner.ts";
 
 const context: RunContext = {
-  caller: { actor: "a", session: "s" },
-  callId: "c",
-  sees: () => false,
-  listVisible: async () => [],
-  heldSlots: new Set(),
-  afterEnd: () => {},
+  handlerContext: {
+    caller: { actor: "a", session: "s" },
+    callId: "c",
+    sees: () => false,
+    listVisible: async () => [],
+    heldSlots: new Set(),
+    afterEnd: () => {},
+  },
   storeStream: () => {
     throw new Error("nothing is streamed here");
   },

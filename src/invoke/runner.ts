@@ -3,7 +3,7 @@ import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
 import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
-import { type JsonObject, omitUndefined } from "../core/json.ts";
+import type { JsonObject } from "../core/json.ts";
 import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
 import { noteWaiting, trackWaiting } from "./waiting-inside.ts";
@@ -17,20 +17,10 @@ export interface RunLimits {
   readonly queue: number;
 }
 
-export interface RunContext
-  extends Pick<
-    CallContext,
-    | "caller"
-    | "callId"
-    | "dialogue"
-    | "sees"
-    | "listVisible"
-    | "method"
-    | "afterEnd"
-    | "approvalDecision"
-    | "trace"
-    | "heldSlots"
-  > {
+export interface RunContext {
+  /** What the handler's context has beside the runner's own parts. */
+  readonly handlerContext: Omit<CallContext, "dialogue" | "invoke" | "model" | "signal" | "untimed" | "waitFor">;
+  readonly dialogue?: Dialogue | undefined;
   /** Creates the handler's `model`. */
   createModel?(getSignal: () => AbortSignal): CallContext["model"];
   /** The slots that the calls around this one hold. */
@@ -64,12 +54,7 @@ export function createRunner(limits: RunLimits): Runner {
   const running = new Set<LazyAbortController>();
   let closed = false;
   return {
-    async run(
-      action,
-      args,
-      { held, begin, createInvoke, createModel, storeStream, dialogue: raw, ...context },
-      wanted,
-    ) {
+    async run(action, args, context, wanted) {
       const controller = new LazyAbortController();
       const getSignal = () => controller.signal;
       const longest = wanted.timeoutMs ?? LONGEST_TIMER_MS;
@@ -77,6 +62,7 @@ export function createRunner(limits: RunLimits): Runner {
       let begun = false;
       const abortLate = (): void => controller.abort(timedOutError(action, timeoutMs, begun));
       const { untimed, clear } = startDeadline(timeoutMs, abortLate);
+      const raw = context.dialogue;
       // The time a person takes to answer does not count.
       const dialogue = raw && { ...raw, ask: (questions: AskedQuestions) => untimed(() => raw.ask(questions)) };
       // An error of ours is passed on: the handler can tell a cancelled call from one that may be continued.
@@ -89,17 +75,18 @@ export function createRunner(limits: RunLimits): Runner {
       let work: Promise<unknown> | undefined;
       try {
         controller.throwIfAborted();
-        const slot = slots.acquire(action, held, controller);
+        const slot = slots.acquire(action, context.held, controller);
         leave = slot instanceof Promise ? await slot : slot;
         begun = true;
-        const beginning = begin?.();
+        const beginning = context.begin?.();
         if (beginning !== undefined) await beginning;
         controller.throwIfAborted();
-        const { invoke, waitFor, listWaiting } = trackWaiting(createInvoke(getSignal, dialogue));
-        const optional = omitUndefined({ dialogue, model: createModel?.(getSignal) });
+        const { invoke, waitFor, listWaiting } = trackWaiting(context.createInvoke(getSignal, dialogue));
+        const model = context.createModel?.(getSignal);
         const handlerContext: CallContext = {
-          ...context,
-          ...optional,
+          ...context.handlerContext,
+          ...(dialogue && { dialogue }),
+          ...(model && { model }),
           untimed,
           invoke,
           waitFor,
@@ -107,7 +94,7 @@ export function createRunner(limits: RunLimits): Runner {
             return controller.signal;
           },
         };
-        work = runHandler(action, args, handlerContext, storeStream);
+        work = runHandler(action, args, handlerContext, context.storeStream);
         return await raceAbort(noteWaiting(work, listWaiting), controller);
       } catch (thrown) {
         if (thrown instanceof QmError) throw thrown;

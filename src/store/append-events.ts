@@ -26,7 +26,7 @@ export async function appendEvents(
     ends.set(session, await extendChain(tx, session, own, known.get(session)));
   }
   for (const rows of splitIntoBatches(lines, ROWS_PER_INSERT))
-    await tx.all({ parts: getInsertParts(rows.length), values: rows.flatMap(listValues) });
+    await tx.all({ parts: getInsertParts(rows.length), values: listValues(rows) });
   return ends;
 }
 
@@ -108,22 +108,14 @@ const getInsertParts = (rows: number): readonly string[] =>
     return Object.freeze([`insert into events (${COLUMNS}) values (`, ...parts.slice(1), ")"]);
   });
 
-const listValues = (line: NewLine): readonly SqlValue[] => [
-  line.session,
-  line.seq,
-  line.type,
-  line.at,
-  line.actor,
-  line.tenant,
-  line.turn,
-  line.user,
-  line.person,
-  line.callId,
-  line.action,
-  line.data,
-  line.prev,
-  line.hash,
-];
+function listValues(lines: readonly NewLine[]): readonly SqlValue[] {
+  const values: SqlValue[] = [];
+  for (const line of lines) {
+    const { session, seq, type, at, actor, tenant, turn, user, person, callId, action, data, prev, hash } = line;
+    values.push(session, seq, type, at, actor, tenant, turn, user, person, callId, action, data, prev, hash);
+  }
+  return values;
+}
 
 export function readOwnText(data: unknown, key: string): string | null {
   const value = isRecord(data) ? getOwn(data, key) : undefined;

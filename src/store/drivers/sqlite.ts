@@ -132,14 +132,15 @@ export async function openSqlite(
   }
 }
 
-const outer = { begin: "begin immediate", commit: "commit", rollback: ["rollback"] };
+const outer = { begin: sql`begin immediate`, commit: sql`commit`, rollback: [sql`rollback`] };
 
 function createSavepointSteps(depth: number): typeof outer {
   const name = `level_${depth}`;
+  const toQuery = (text: string): SqlQuery => ({ parts: [text], values: [] });
   return {
-    begin: `savepoint ${name}`,
-    commit: `release ${name}`,
-    rollback: [`rollback to ${name}`, `release ${name}`],
+    begin: toQuery(`savepoint ${name}`),
+    commit: toQuery(`release ${name}`),
+    rollback: [toQuery(`rollback to ${name}`), toQuery(`release ${name}`)],
   };
 }
 
@@ -183,7 +184,7 @@ function connectSqlite(path: string) {
         pragma journal_mode = ${wal ? "wal" : "delete"}; pragma synchronous = normal;
         pragma wal_autocheckpoint = ${AUTOCHECKPOINT_PAGES}; pragma foreign_keys = on`),
     run: (query: SqlQuery): readonly SqlRow[] => findStatement(query).all(...query.values.map(toBoundValue)),
-    exec: (text: string) => void prepareStatement(text).run(),
+    exec: (query: SqlQuery) => void findStatement(query).run(),
     inTransaction: () => db.isTransaction,
     /** Never throws: what stays in the log is read from there, by any later connection. */
     checkpoint(mode: "passive" | "truncate"): { readonly isBusy: boolean } {
