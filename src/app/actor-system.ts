@@ -51,7 +51,7 @@ export function createActorSystem(parts: ActorSystemParts) {
     createModel(model, caller, turnId, signal) {
       const modelCalled: ModelRecord["modelCalled"] = (request, ended) =>
         void parts.record(caller, describeModelCall(turnId, request, ended));
-      return createCallModel({ model, caller, meter, record: { modelCalled }, runtime, onProblem }, signal);
+      return createCallModel({ model, caller, meter, record: { modelCalled }, runtime, onProblem }, () => signal);
     },
     async openSurface(caller, actor, around) {
       const outcomes = new Map<string, Outcome>();

@@ -98,7 +98,7 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): {
     }
     const outcome = toApprovalOutcome(approval);
     if (outcome.status === "waiting" || (await isRecorded(callId, "call.ended"))) return;
-    const data = { callId, ...summarizeEnd(outcome, undefined) };
+    const data = summarizeEnd(callId, outcome, undefined);
     await ledger.flush(ledger.record({ type: "call.ended", at: runtime.now(), ...toCallerFields(caller), data }));
   }
 

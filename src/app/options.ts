@@ -314,6 +314,19 @@ export const invokeSchema = z.strictObject({
   keep: z.boolean().optional(),
 });
 
+const callerTexts: ReadonlySet<string> = new Set(["actor", "session", "turn", "person", "tenant", "client"]);
+
+/** Checks with `invokeSchema`. Options with nothing but a caller of texts are seen to fit without it, at less cost. */
+export function checkInvokeOptions(options: InvokeOptions): void {
+  if (!isRecord(options)) checkOptions(invokeSchema, "options", options);
+  const { caller = {}, ...rest } = options;
+  const fits =
+    Object.keys(rest).length === 0 &&
+    isRecord(caller) &&
+    Object.entries(caller).every(([key, value]) => typeof value === "string" && callerTexts.has(key));
+  if (!fits) checkOptions(invokeSchema, "options", options);
+}
+
 const callActorSchema = z.strictObject({
   caller: callerSchema.optional(),
   signal: invokeSchema.shape.signal,

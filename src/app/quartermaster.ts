@@ -51,9 +51,9 @@ import {
   type CallerOptions,
   callerSchema,
   checkActorOptions,
+  checkInvokeOptions,
   checkOptions,
   type InvokeOptions,
-  invokeSchema,
   listSchema,
   policyOptionsSchema,
   promptSchema,
@@ -180,6 +180,13 @@ function exposeParts(parts: Parts): Quartermaster {
     return caller;
   }
 
+  const toCall = (name: unknown, args: unknown, caller?: CallerOptions, via = "library") => ({
+    name: typeof name === "string" ? name : "",
+    args,
+    caller: applyCallerDefaults(caller),
+    via,
+  });
+
   function listActorProblems(policy: Policy): readonly string[] {
     const all = [...policy.actors.values()];
     const { actions, pending } = catalog.snapshot();
@@ -191,16 +198,16 @@ function exposeParts(parts: Parts): Quartermaster {
   return {
     register: registry.register,
     unregister: registry.unregister,
-    async invoke(name, args, options = {}) {
+    async invoke(name, args, options) {
+      if (options === undefined) return backend.invoke(toCall(name, args), undefined);
       try {
-        checkOptions(invokeSchema, "options", options);
+        checkInvokeOptions(options);
       } catch (thrown) {
         const { runtime, valueLimit } = parts;
         return createFailedOutcome({ callId: runtime.newId(), durationMs: 0, valueLimit, action: undefined }, thrown);
       }
       const { caller, signal, via = "library", ...rest } = options;
-      const call = { name: typeof name === "string" ? name : "", args, caller: applyCallerDefaults(caller), via };
-      return backend.invoke({ ...call, ...rest }, signal);
+      return backend.invoke({ ...toCall(name, args, caller, via), ...rest }, signal);
     },
     list(query = {}, caller) {
       checkOptions(listSchema, "query", query);

@@ -39,8 +39,9 @@ export function createSurfaceBackend(
 ): SurfaceBackend & { resume(call: ActionCall): Promise<Outcome>; idle(): Promise<void> } {
   const running = new Set<Promise<Outcome>>();
   function run(call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
-    const outcome = invoke(pipeline, call, signal).finally(() => running.delete(outcome));
+    const outcome = invoke(pipeline, call, signal);
     running.add(outcome);
+    void outcome.then(() => running.delete(outcome));
     return outcome;
   }
 

@@ -1,5 +1,5 @@
 import type { TextChecks } from "../core/text-checks.ts";
-import type { createSecretMasker } from "../ledger/redact.ts";
+import type { createSecretMasker } from "../ledger/mask.ts";
 import { scanDefinition } from "../mcp/manifests/scan/scan-definition.ts";
 import { createOfferedNames } from "../mcp/manifests/scan/tool-names.ts";
 

@@ -1,11 +1,15 @@
 import { setImmediate } from "node:timers/promises";
+import { LazyAbortController } from "./lazy-abort-controller.ts";
+
+export type Abortable = AbortSignal | LazyAbortController;
 
 /** Lets pending I/O and other calls run before the caller goes on with a long computation. */
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
 
 /** Calls `listener` once when the signal aborts, or now if it has. Returns a function that removes the listener. */
-export function onAbort(signal: AbortSignal | undefined, listener: (reason: unknown) => void): () => void {
+export function onAbort(signal: Abortable | undefined, listener: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {};
+  if (signal instanceof LazyAbortController) return signal.onAbort(listener);
   const abort = (): void => listener(signal.reason);
   if (signal.aborted) abort();
   else signal.addEventListener("abort", abort, { once: true });
@@ -13,17 +17,20 @@ export function onAbort(signal: AbortSignal | undefined, listener: (reason: unkn
 }
 
 /** Settles as the work does, or rejects with the signal's reason as soon as it aborts. The work itself goes on. */
-export async function raceAbort<T>(work: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  let stopListening = (): void => {};
-  const aborted = new Promise<never>((_resolve, reject) => {
-    stopListening = onAbort(signal, reject);
+export function raceAbort<T>(work: T | Promise<T>, signal: Abortable | undefined): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stopListening = onAbort(signal, reject);
+    Promise.resolve(work).then(
+      (value) => {
+        stopListening();
+        resolve(value);
+      },
+      (thrown: unknown) => {
+        stopListening();
+        reject(thrown);
+      },
+    );
   });
-  try {
-    return await Promise.race([aborted, work]);
-  } finally {
-    stopListening();
-  }
 }
 
 export interface TimeLimit {

@@ -14,6 +14,15 @@ test("canonicalJson does not depend on the order of keys", () => {
   expect(canonicalJson({ b: 1, a: { d: 2, c: 3 } })).toBe('{"a":{"c":3,"d":2},"b":1}');
 });
 
+test("canonicalJson writes texts and names as JSON.stringify does", () => {
+  const texts = fc.oneof(fc.string({ unit: "binary" }), fc.string({ minLength: 60, maxLength: 70 }));
+  fc.assert(
+    fc.property(texts, (text) => {
+      expect(canonicalJson({ [text]: [text] })).toBe(JSON.stringify({ [text]: [text] }));
+    }),
+  );
+});
+
 test("cloneFrozen freezes the copy and not the original", () => {
   const original = { a: { b: [1] } };
 

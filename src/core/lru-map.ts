@@ -2,6 +2,7 @@
 export class LruMap<K, V> extends Map<K, V> {
   readonly #limit: number;
   readonly #onEvict: ((value: V) => void) | undefined;
+  #newest: K | undefined;
 
   constructor(limit: number, onEvict?: (value: V) => void) {
     super();
@@ -11,13 +12,14 @@ export class LruMap<K, V> extends Map<K, V> {
 
   override get(key: K): V | undefined {
     const value = super.get(key);
-    if (value !== undefined) this.set(key, value);
+    if (value !== undefined && key !== this.#newest) this.set(key, value);
     return value;
   }
 
   override set(key: K, value: V): this {
     super.delete(key);
     super.set(key, value);
+    this.#newest = key;
     if (this.size <= this.#limit) return this;
     for (const [oldest, evicted] of this) {
       super.delete(oldest);

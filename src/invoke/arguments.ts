@@ -154,16 +154,31 @@ const toSchemaDetails = (action: ArgumentSpec): JsonObject =>
   toErrorDetails({ example: createMinimalExample(action), input_schema: action.inputSchema });
 
 /** Copies the arguments and replaces handles, then tokens, by the values they stand for. `hasTokens`: the model has not seen some values. */
-export async function fillArguments(
-  { handles, anchors }: Pick<InvokePipeline, "handles" | "anchors">,
-  { caller, args, permit, inside }: ActionCall,
+export function fillArguments(
+  pipeline: Pick<InvokePipeline, "handles" | "anchors">,
+  call: ActionCall,
   action: Action,
   record: CallRecord,
-): Promise<{ readonly own: ArgumentCopy; readonly hasTokens: boolean }> {
+): FilledArguments | Promise<FilledArguments> {
   // An approved call was filled before it waited.
-  if (permit !== undefined) return { own: copyFilledArguments(args), hasTokens: false };
+  if (call.permit !== undefined) return { own: copyFilledArguments(call.args), hasTokens: false };
+  const isFromHandler = call.inside !== undefined && !call.inside.isFromModel;
+  const own = isFromHandler ? copyFilledArguments(call.args) : copyArguments(call.args);
+  const isPlain = !canHoldTokens(own.text) && (isFromHandler || !mayContainHandles(own.text));
+  return isPlain ? { own, hasTokens: false } : replaceReferences(pipeline, call, action, record, own);
+}
+
+type FilledArguments = { readonly own: ArgumentCopy; readonly hasTokens: boolean };
+
+async function replaceReferences(
+  { handles, anchors }: Pick<InvokePipeline, "handles" | "anchors">,
+  { caller, inside }: ActionCall,
+  action: Action,
+  record: CallRecord,
+  copied: ArgumentCopy,
+): Promise<FilledArguments> {
   const isFromHandler = inside !== undefined && !inside.isFromModel;
-  let own = isFromHandler ? copyFilledArguments(args) : copyArguments(args);
+  let own = copied;
   // Handles from a handler stay data: it may pass on foreign text, and they would be read with the caller's rights.
   if (!isFromHandler && mayContainHandles(own.text)) {
     const before = own.text;

@@ -17,7 +17,10 @@ export type BudgetMeter = ReturnType<typeof createBudgetMeter>;
 /** Counts calls against budgets. Does nothing, at no cost, for a caller without a budget. */
 export function createBudgetMeter(store: UsageStore, getPolicy: () => Pick<Policy, "budgets" | "actors">) {
   const findAccounts = (caller: Caller) => {
-    const accounts = listAccounts(getPolicy(), caller);
+    const { budgets, actors } = getPolicy();
+    // Asked several times in each call, and most policies have no budgets.
+    if (Object.keys(budgets).length === 0 && actors.get(caller.actor)?.settings.budgets === undefined) return undefined;
+    const accounts = listAccounts({ budgets, actors }, caller);
     return accounts.length === 0 ? undefined : { accounts, keys: accounts.map(({ key }) => key) };
   };
   return {

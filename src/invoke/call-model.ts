@@ -19,10 +19,11 @@ interface CallModelParts {
 /** Creates the model of one call's handler. Every request is charged to the caller's budgets and recorded. */
 export function createCallModel(
   { model, caller, meter, record, runtime, onProblem }: CallModelParts,
-  signal: AbortSignal,
+  getSignal: () => AbortSignal,
 ) {
   const { name, price } = model;
   const callModel: CallModel = async (request, onText) => {
+    const signal = getSignal();
     signal.throwIfAborted();
     const started = runtime.elapsed();
     let attempts = 0;
@@ -37,7 +38,7 @@ export function createCallModel(
       record.modelCalled(request, { ...describeRequest(answer.attempts ?? 1), ...omitUndefined({ cost }), answer });
       return answer;
     } catch (thrown) {
-      const error = toModelError(thrown);
+      const error = toModelError(thrown, signal);
       const sent = error.details.attempts;
       const code: ErrorCode = error.code;
       record.modelCalled(request, { ...describeRequest(typeof sent === "number" ? sent : attempts), code });
@@ -59,7 +60,7 @@ export function createCallModel(
     }
   }
 
-  function toModelError(thrown: unknown): QmError {
+  function toModelError(thrown: unknown, signal: AbortSignal): QmError {
     if (thrown instanceof QmError) return thrown;
     if (signal.aborted && signal.reason instanceof QmError) return signal.reason;
     const message = `the language model ${quoteName(name)} failed: ${getErrorMessage(thrown)}`;

@@ -57,11 +57,13 @@ export interface EndedModelRequest {
 export type CallRecorder = (call: ActionCall) => CallRecord;
 const RECORDED_RESULT_LIMIT = 16 * 1024;
 
+/** The fields of the most frequent events are in the order of canonical JSON, which is then written without sorting. */
 export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVersion: () => string): CallRecorder {
   return ({ id: callId, name, args, caller, via, inside, activation, permit }) => {
     const asked = clip(name, 256);
+    const fields = toCallerFields(caller);
     const write = ({ type, data }: UnstampedEvent): number =>
-      sink.record({ type, at: runtime.now(), ...toCallerFields(caller), data } as NewEvent);
+      sink.record({ type, at: runtime.now(), ...fields, data } as NewEvent);
     const parent = inside === undefined ? {} : { parent: inside.callId };
     const user = caller.user === undefined ? {} : { user: caller.user };
     const recordResumed = ({ approval: { id: approvalId, action, answer }, executor }: ExecutionPermit): number => {
@@ -76,7 +78,7 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
     };
     const first =
       permit === undefined
-        ? write({ type: "call.received", data: { callId, asked, via, args, ...parent, ...user } })
+        ? write({ type: "call.received", data: { args, asked, callId, ...parent, ...user, via } })
         : recordResumed(permit);
     let decidedOn: Action | undefined;
     let finalArgs = args;
@@ -101,16 +103,17 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
         write({
           type: "call.decided",
           data: {
-            callId,
             action: name,
+            ...(approvalId === undefined ? {} : { approvalId }),
+            callId,
+            decision: decision.kind,
             definition: getDefinitionHash(action),
             effect,
-            scope,
-            routing,
-            decision: decision.kind,
+            ...(objection === undefined ? {} : { layer: objection.layer }),
             policyVersion: policyVersion(),
-            ...(objection === undefined ? {} : { layer: objection.layer, rule: objection.rule }),
-            ...(approvalId === undefined ? {} : { approvalId }),
+            routing,
+            ...(objection === undefined ? {} : { rule: objection.rule }),
+            scope,
             ...(usage === undefined ? {} : { usage: Object.fromEntries(usage) }),
           },
         });
@@ -126,21 +129,21 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
         write(describeModelCall(callId, request, ended));
       },
       flush: () => sink.flush(first),
-      async ended(outcome, result, askedAs = callId) {
+      ended(outcome, result, askedAs = callId) {
         if (activation !== undefined && isUnknownAction(outcome)) recordNotActivated("visibility_policy");
         if (outcome.status === "waiting") recordSuspended(outcome.approval.id, outcome.action);
         else {
-          const end = summarizeEnd(outcome, result);
+          const end = summarizeEnd(callId, outcome, result);
           if (decidedOn?.scope === "specialist" && outcome.status !== "refused") {
-            write({ type: "specialist_execution", data: toExecutionEventData(decidedOn, callId, finalArgs, end) });
+            write({ type: "specialist_execution", data: toExecutionEventData(decidedOn, finalArgs, end) });
           }
-          write({ type: "call.ended", data: { callId, ...end } });
+          write({ type: "call.ended", data: end });
           if (askedAs !== callId) {
-            const data = { ...summarizeEnd(outcome, undefined), callId: askedAs, ranAs: callId };
+            const data = summarizeEnd(askedAs, { ...outcome, ranAs: callId }, undefined);
             write({ type: "call.ended", data });
           }
         }
-        await sink.flush(first);
+        return sink.flush(first);
       },
     };
   };
@@ -162,24 +165,27 @@ const isUnknownAction = (outcome: Outcome): boolean =>
   "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
 
 /** The end of a call as the ledger has it. Without `result`, only that it ended. */
-export function summarizeEnd(outcome: Exclude<Outcome, { status: "waiting" }>, result: CheckedResult | undefined) {
-  const { status, action, ranAs } = outcome;
-  const common = {
-    status,
-    ...(action === undefined ? {} : { action }),
-    durationMs: Math.round(outcome.durationMs * 1000) / 1000,
-    bytes: result?.bytes ?? 0,
-    ...(ranAs === undefined ? {} : { ranAs }),
-  };
-  if (outcome.status !== "done") return { ...common, code: outcome.error.code, reason: outcome.reason, result: null };
-  if (result === undefined) return { ...common, result: null };
-  const kept = outcome.kept === undefined ? {} : { kept: outcome.kept.handle };
+export function summarizeEnd(
+  callId: string,
+  outcome: Exclude<Outcome, { status: "waiting" }>,
+  result: CheckedResult | undefined,
+) {
+  const { status, action } = outcome;
+  const ranAs = outcome.ranAs === undefined ? {} : { ranAs: outcome.ranAs };
+  const durationMs = Math.round(outcome.durationMs * 1000) / 1000;
+  const begin = { ...(action === undefined ? {} : { action }), bytes: result?.bytes ?? 0, callId };
+  if (outcome.status !== "done") {
+    const { error, reason } = outcome;
+    return { ...begin, code: error.code, durationMs, ...ranAs, reason, result: null, status };
+  }
+  if (result === undefined) return { ...begin, durationMs, ...ranAs, result: null, status };
+  const more = outcome.kept === undefined ? ranAs : { kept: outcome.kept.handle, ...ranAs };
   const { text, audit } = result;
   if (text.length <= RECORDED_RESULT_LIMIT)
-    return { ...common, ...kept, result: audit === undefined ? outcome.data : audit };
+    return { ...begin, durationMs, ...more, result: audit === undefined ? outcome.data : audit, status };
   // Only a result that is not recorded whole is hashed: the hash of a short one could be guessed by trying all values.
   const cut = audit === undefined ? outcome.value : formatResultValue(audit);
-  return { ...common, ...kept, result: { cut }, resultHash: hash("sha256", text, "hex") };
+  return { ...begin, durationMs, ...more, result: { cut }, resultHash: hash("sha256", text, "hex"), status };
 }
 
 /** A request to a language model, as the ledger has it. `callId`: of the call or the turn that made it. */
@@ -223,9 +229,9 @@ function omitRaw(message: ModelMessage): ModelMessage {
 }
 
 /** A specialist's call in one event, for audits and replays. */
-function toExecutionEventData(action: Action, callId: string, args: unknown, end: ReturnType<typeof summarizeEnd>) {
+function toExecutionEventData(action: Action, args: unknown, end: ReturnType<typeof summarizeEnd>) {
   const { name, scope, routing, justification, bypassReason } = action;
-  const { result, status, durationMs } = end;
+  const { callId, result, status, durationMs } = end;
   const reasons = omitUndefined({ justification, bypassReason });
   return { callId, action: name, args, result, status, durationMs, scope, routing, ...reasons };
 }

@@ -1,5 +1,5 @@
 import type { Action } from "../core/action.ts";
-import { onAbort } from "../core/async.ts";
+import { type Abortable, onAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 
 type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;
@@ -20,7 +20,7 @@ export function createConcurrencyLimiter(limit: number, queue: number) {
 
   return {
     /** Answers the function that releases the slot. Throws `overloaded` when the queue is full. Rejects on abort. */
-    acquire(signal: AbortSignal): Promise<() => void> | (() => void) {
+    acquire(signal: Abortable): Promise<() => void> | (() => void) {
       if (running < limit) {
         running++;
         return createRelease();
@@ -45,6 +45,24 @@ export function createConcurrencyLimiter(limit: number, queue: number) {
   };
 }
 
+async function acquireBoth(
+  own: ConcurrencyLimiter,
+  all: ConcurrencyLimiter | undefined,
+  signal: Abortable,
+): Promise<() => void> {
+  const leaveOwn = await own.acquire(signal);
+  try {
+    const leaveAll = await all?.acquire(signal);
+    return () => {
+      leaveAll?.();
+      leaveOwn();
+    };
+  } catch (thrown) {
+    leaveOwn();
+    throw thrown;
+  }
+}
+
 /** The keys of the slots that the calls around this one hold. Undefined: a call of its own. */
 export type HeldSlots = ReadonlySet<string>;
 
@@ -67,19 +85,11 @@ export function createActionSlots({ concurrency, queue }: { readonly concurrency
 
   return {
     /** An inner call needs only its own action's slot, and none that a call around it holds: it would wait for itself. */
-    async acquire(action: Action, held: HeldSlots | undefined, signal: AbortSignal): Promise<() => void> {
+    acquire(action: Action, held: HeldSlots | undefined, signal: Abortable): Promise<() => void> | (() => void) {
       const key = getSlotKey(action);
-      const leaveAction = held?.has(key) ? undefined : await getLimiter(key, action.concurrency)?.acquire(signal);
-      try {
-        const leaveAll = held === undefined ? await all.acquire(signal) : undefined;
-        return () => {
-          leaveAll?.();
-          leaveAction?.();
-        };
-      } catch (thrown) {
-        leaveAction?.();
-        throw thrown;
-      }
+      const own = held?.has(key) ? undefined : getLimiter(key, action.concurrency);
+      if (own === undefined) return held === undefined ? all.acquire(signal) : () => {};
+      return acquireBoth(own, held === undefined ? all : undefined, signal);
     },
   };
 }

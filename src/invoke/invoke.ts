@@ -6,7 +6,7 @@ import type { ExecutionPermit } from "../approval/permits.ts";
 import { resolveAction } from "../catalog/resolve-action.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
 import { findTarget, type View } from "../catalog/view.ts";
-import { type Action, hasSideEffects } from "../core/action.ts";
+import { type Action, type CallContext, hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { checkHops, PEER_VIA } from "../core/delegation.ts";
@@ -162,6 +162,10 @@ interface CallProgress {
 /** Stores the outcome with its approval, then records it: recovery can tell one without the other. Records it even if storing fails. */
 async function finishCall(outcome: Outcome, record: CallRecord, progress: CallProgress, heard: boolean): Promise<void> {
   const { permit, result, endWritten } = progress;
+  if (permit === undefined && !endWritten) {
+    await record.ended(outcome, result);
+    return progress.afterEnd?.(outcome);
+  }
   const ended = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
   if (ended === "released" && permit !== undefined) record.suspended(permit.approval);
   else if (!endWritten) await record.ended(outcome, result, permit?.approval.callId);
@@ -195,7 +199,8 @@ async function attempt(
   if (action.madeFrom === undefined) lineage.add([action.name]);
 
   if (given !== undefined) await lineage.resume(given.approval.callId);
-  const { own, hasTokens } = await fillArguments(pipeline, call, action, record);
+  const filling = fillArguments(pipeline, call, action, record);
+  const { own, hasTokens } = filling instanceof Promise ? await filling : filling;
   if (isLongArgument(own)) await yieldToEventLoop();
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
@@ -204,7 +209,8 @@ async function attempt(
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   if (action.refresh !== undefined) await action.refresh();
-  const usage = await meter.read(caller);
+  const reading = meter.read(caller);
+  const usage = reading && (await reading);
   // Read the policy now: it may have been replaced while the arguments were prepared.
   const { policy } = pipeline;
   const decision = decide(policy, { action, target, caller, args, usage });
@@ -250,7 +256,8 @@ async function attempt(
     return attempt(pipeline, { ...call, name: action.name, args: prepared.args, permit }, record, progress, signal);
   }
 
-  const overdrawn = await meter.charge(caller);
+  const charging = meter.charge(caller);
+  const overdrawn = charging && (await charging);
   if (overdrawn !== undefined) throw refusalError(overdrawn);
   const { activation } = call;
   // An action with an owner, such as a note, is resolved by name only and never becomes a tool.
@@ -274,14 +281,16 @@ async function attempt(
     });
     if ("approval" in checked) return (ending) => createWaitingOutcome(ending, action.name, checked);
     progress.result = checked;
-    const result = await storeLongResult(pipeline, call, action, checked);
+    const storing = storeLongResult(pipeline, call, action, checked);
+    const result = storing instanceof Promise ? await storing : storing;
     progress.result = result;
     return (ending) => toDoneOutcome(ending, action.name, result);
   } catch (thrown) {
     throw addSchemaDetails(action, thrown);
   } finally {
     try {
-      await meter.settle(caller, runtime.elapsed() - started, progress.result?.bytes ?? 0);
+      const settling = meter.settle(caller, runtime.elapsed() - started, progress.result?.bytes ?? 0);
+      if (settling !== undefined) await settling;
     } catch (thrown) {
       pipeline.onProblem(`call ${callId}: its usage could not be counted: ${getErrorMessage(thrown)}`);
     }
@@ -298,32 +307,39 @@ function createRunContext(
   const held = new Set([...(inside?.held ?? []), getSlotKey(action)]);
   const trace = progress.span.carrier();
   return {
-    caller,
-    callId,
-    ...(trace.traceparent === undefined ? {} : { trace }),
-    ...toApprovalDecision(progress.permit),
-    ...(dialogue === undefined ? {} : { dialogue }),
-    ...(method === undefined ? {} : { method }),
-    sees: (name) => pipeline.getView(caller).get(name) !== undefined,
-    listVisible: (patterns) => listVisible(pipeline, caller, patterns),
-    afterEnd(work) {
-      progress.afterEnd = work;
+    handlerContext: {
+      caller,
+      callId,
+      ...(trace.traceparent === undefined ? {} : { trace }),
+      ...toApprovalDecision(progress.permit),
+      ...(method === undefined ? {} : { method }),
+      sees: (name) => pipeline.getView(caller).get(name) !== undefined,
+      listVisible: (patterns) => listVisible(pipeline, caller, patterns),
+      afterEnd(work) {
+        progress.afterEnd = work;
+      },
+      heldSlots: held,
     },
+    dialogue,
     held: inside?.held,
-    heldSlots: held,
-    async begin() {
-      if (!progress.began) await progress.permit?.begin();
-      progress.began = true;
+    begin() {
+      const noteBegun = (): void => {
+        progress.began = true;
+      };
+      const beginning = progress.began ? undefined : progress.permit?.begin();
+      if (beginning !== undefined) return beginning.then(noteBegun);
+      noteBegun();
+      return undefined;
     },
-    createInvoke: (signal, dialogue) => (name, args, as) => {
+    createInvoke: (getSignal, dialogue) => (name, args, as) => {
       const id = as?.id ?? pipeline.runtime.newId();
       const inner = { id, name, args, caller, via, activation, dialogue, trace, method, inside: { callId, held } };
       const step = as && { via: "method", method: as.method, inside: { callId, held, isFromModel: true } };
-      return invoke(pipeline, { ...inner, ...step }, signal);
+      return invoke(pipeline, { ...inner, ...step }, getSignal());
     },
-    createModel: (signal) => {
+    createModel: (getSignal) => {
       const { model, meter, runtime, onProblem } = pipeline;
-      return model && createCallModel({ model, caller, meter, record, runtime, onProblem }, signal);
+      return model && createCallModel({ model, caller, meter, record, runtime, onProblem }, getSignal);
     },
     storeStream: async (streamed, signal) =>
       new StoredStream(
@@ -346,9 +362,10 @@ async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: r
     });
 }
 
-function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContext, "approvalDecision"> {
-  const { id: approvalId, answer, preview, files } = permit?.approval ?? {};
-  if (permit === undefined || approvalId === undefined || answer === undefined) return {};
+function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<CallContext, "approvalDecision"> {
+  if (permit === undefined) return {};
+  const { id: approvalId, answer, preview, files } = permit.approval;
+  if (answer === undefined) return {};
   const { by, via, at, reason } = answer;
   const facts = omitUndefined({ approvalId, by, via, at, reason, preview, files });
   return { approvalDecision: { ...facts, readFile: permit.readFile } };

@@ -1,6 +1,6 @@
 import { type Action, hasSideEffects } from "../core/action.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { type Content, formatContent, measureMedia, WithContent } from "../core/handler-result.ts";
+import { type Content, cutText, formatContent, measureMedia, WithContent } from "../core/handler-result.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import { type CallEnding, formatResultValue, type Outcome, type Wait } from "../core/outcome.ts";
@@ -35,16 +35,15 @@ export class StoredStream {
 }
 
 /** Checks a result. An annotated record is then split by `distribute` into what the model and the audit may see. */
-export async function checkResult(
+export function checkResult(
   action: Action,
   answered: unknown,
   distribute: (annotated: AnnotatedRecord<unknown>) => Promise<DistributedResult>,
-): Promise<CheckedResult> {
+): CheckedResult | Promise<CheckedResult> {
   if (answered instanceof StoredStream) return toStreamResult(answered.kept);
   if (!(answered instanceof AnnotatedRecord)) return checkData(action, answered);
   const whole = checkData(action, answered.record);
-  const { forModel, audit } = await distribute(answered);
-  return { ...whole, forModel, audit };
+  return distribute(answered).then(({ forModel, audit }) => ({ ...whole, forModel, audit }));
 }
 
 /** Characters of a waiting answer beside the progress. */
@@ -128,26 +127,27 @@ function invalidOutputError(action: Action, what: string, options: { details?: J
 }
 
 /** Stores a result too long to show, except for handlers. A failure is only reported: the call has run. */
-export async function storeLongResult(
+export function storeLongResult(
   pipeline: Pick<InvokePipeline, "resultStore" | "valueLimit" | "onProblem">,
   { id: callId, caller, inside, keep }: ActionCall,
   { name: action, resultChars, storesResult }: Action,
   result: CheckedResult,
-): Promise<CheckedResult> {
+): CheckedResult | Promise<CheckedResult> {
   const isFromHandler = inside !== undefined && !inside.isFromModel;
   if (isFromHandler || keep === false || result.kept !== undefined) return result;
   const { resultStore, onProblem } = pipeline;
   const valueLimit = resultChars ?? pipeline.valueLimit;
-  try {
-    const visible = toVisibleResult(result);
-    const limit = storesResult && isStorable(visible.data) ? 0 : valueLimit;
-    const kept = await resultStore.store(visible, { caller, callId, action }, limit);
-    return kept === undefined ? result : { ...result, kept };
-  } catch (thrown) {
-    onProblem(`call ${callId}: its result could not be stored: ${getErrorMessage(thrown)}`);
-    const isLong = toVisibleResult(result).size > valueLimit;
-    return isLong && thrown instanceof QmError && isOutOfRoom(thrown) ? cutResult(result, thrown, valueLimit) : result;
-  }
+  const visible = toVisibleResult(result);
+  const limit = storesResult && isStorable(visible.data) ? 0 : valueLimit;
+  if (visible.size <= limit) return result;
+  return resultStore.store(visible, { caller, callId, action }, limit).then(
+    (kept) => (kept === undefined ? result : { ...result, kept }),
+    (thrown: unknown) => {
+      onProblem(`call ${callId}: its result could not be stored: ${getErrorMessage(thrown)}`);
+      const isCut = visible.size > valueLimit && thrown instanceof QmError && isOutOfRoom(thrown);
+      return isCut ? cutResult(result, thrown, valueLimit) : result;
+    },
+  );
 }
 
 /** A text, record or list, unless it refers to a stored resource already. */
@@ -169,10 +169,13 @@ function toVisibleResult({ data, text, content, forModel }: CheckedResult): Visi
   return { data, content, size: text.length + (content === undefined ? 0 : measureMedia(content.blocks)) };
 }
 
+/** `text`: the JSON of the data, if it was written already. */
+type DoneResult = Pick<CheckedResult, "data" | "content" | "forModel" | "kept"> & { readonly text?: string };
+
 export function toDoneOutcome(
   { callId, durationMs, valueLimit }: CallEnding,
   action: ActionName,
-  { data, content, forModel, kept }: Pick<CheckedResult, "data" | "content" | "forModel" | "kept">,
+  { data, text, content, forModel, kept }: DoneResult,
 ): Outcome {
   const ended = { status: "done", callId, durationMs, action, data } as const;
   if (kept !== undefined) {
@@ -181,6 +184,10 @@ export function toDoneOutcome(
     return { ...ended, ...rest, kept: where, forModel: shown, value: formatResultValue(shown, valueLimit) };
   }
   if (forModel !== undefined) return { ...ended, forModel, value: formatResultValue(forModel, valueLimit) };
-  if (content === undefined) return { ...ended, value: formatResultValue(data, valueLimit) };
+  if (content === undefined) {
+    const value =
+      typeof data === "string" || text === undefined ? formatResultValue(data, valueLimit) : cutText(text, valueLimit);
+    return { ...ended, value };
+  }
   return { ...ended, content, value: formatContent(content.blocks, valueLimit) };
 }

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { defineAction } from "../catalog/define-action.ts";
 import type { CallContext } from "../core/action.ts";
@@ -7,12 +7,14 @@ import { createConcurrencyLimiter } from "./concurrency.ts";
 import { createRunner, type RunContext } from "./runner.ts";
 
 const context: RunContext = {
-  caller: { actor: "a", session: "s" },
-  callId: "c",
-  sees: () => false,
-  listVisible: async () => [],
-  heldSlots: new Set(),
-  afterEnd: () => {},
+  handlerContext: {
+    caller: { actor: "a", session: "s" },
+    callId: "c",
+    sees: () => false,
+    listVisible: async () => [],
+    heldSlots: new Set(),
+    afterEnd: () => {},
+  },
   storeStream: () => {
     throw new Error("nothing is streamed here");
   },
@@ -84,6 +86,31 @@ describe("running", () => {
     ).rejects.toThrow("t__x failed: later");
     for (const value of [undefined, null, 7, "text", {}, Object.create(null)])
       expect(await codeOf(thrown(value))).toBe("action_failed");
+  });
+
+  test("creates a signal only for a handler that reads it", async () => {
+    const created = vi.fn();
+    class CountedController extends AbortController {
+      override get signal() {
+        created();
+        return super.signal;
+      }
+    }
+    vi.stubGlobal("AbortController", CountedController);
+    onTestFinished(() => void vi.unstubAllGlobals());
+    const runner = createRunner(limits);
+
+    await runner.run(
+      make((_args, { callId }) => callId),
+      {},
+      context,
+      {},
+    );
+    expect(created).not.toHaveBeenCalled();
+
+    const read = make((_args, { signal }) => signal.aborted);
+    expect(await runner.run(read, {}, context, {})).toBe(false);
+    expect(created).toHaveBeenCalledTimes(1);
   });
 
   test("times out a slow handler and aborts its signal", async () => {

@@ -1,9 +1,10 @@
 import type { Action, CallContext, Preview } from "../core/action.ts";
-import { onAbort, raceAbort } from "../core/async.ts";
+import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
 import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
-import { type JsonObject, omitUndefined } from "../core/json.ts";
+import type { JsonObject } from "../core/json.ts";
+import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
 import { noteWaiting, trackWaiting } from "./waiting-inside.ts";
 
@@ -16,27 +17,17 @@ export interface RunLimits {
   readonly queue: number;
 }
 
-export interface RunContext
-  extends Pick<
-    CallContext,
-    | "caller"
-    | "callId"
-    | "dialogue"
-    | "sees"
-    | "listVisible"
-    | "method"
-    | "afterEnd"
-    | "approvalDecision"
-    | "trace"
-    | "heldSlots"
-  > {
+export interface RunContext {
+  /** What the handler's context has beside the runner's own parts. */
+  readonly handlerContext: Omit<CallContext, "dialogue" | "invoke" | "model" | "signal" | "untimed" | "waitFor">;
+  readonly dialogue?: Dialogue | undefined;
   /** Creates the handler's `model`. */
-  createModel?(signal: AbortSignal): CallContext["model"];
+  createModel?(getSignal: () => AbortSignal): CallContext["model"];
   /** The slots that the calls around this one hold. */
   readonly held?: HeldSlots | undefined;
-  begin?(): Promise<void>;
+  begin?(): Promise<void> | undefined;
   /** Creates the handler's `invoke`. Questions of inner calls go through `dialogue`, so their time does not count. */
-  createInvoke(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
+  createInvoke(getSignal: () => AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
   /** Stores a streamed result. Its time counts as the handler's. */
   storeStream(streamed: Streamed, signal: AbortSignal): Promise<unknown>;
 }
@@ -50,7 +41,7 @@ export interface Runner {
     action: Action,
     args: JsonObject,
     context: RunContext,
-    limits: { readonly signal?: AbortSignal | undefined; readonly timeoutMs?: number | undefined },
+    limits: { readonly signal?: Abortable | undefined; readonly timeoutMs?: number | undefined },
   ): Promise<unknown>;
   close(): void;
 }
@@ -60,22 +51,18 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export function createRunner(limits: RunLimits): Runner {
   const slots = createActionSlots(limits);
-  const running = new Set<AbortController>();
+  const running = new Set<LazyAbortController>();
   let closed = false;
   return {
-    async run(
-      action,
-      args,
-      { held, begin, createInvoke, createModel, storeStream, dialogue: raw, ...context },
-      wanted,
-    ) {
-      const controller = new AbortController();
-      const { signal } = controller;
+    async run(action, args, context, wanted) {
+      const controller = new LazyAbortController();
+      const getSignal = () => controller.signal;
       const longest = wanted.timeoutMs ?? LONGEST_TIMER_MS;
       const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, longest, LONGEST_TIMER_MS);
       let begun = false;
       const abortLate = (): void => controller.abort(timedOutError(action, timeoutMs, begun));
       const { untimed, clear } = startDeadline(timeoutMs, abortLate);
+      const raw = context.dialogue;
       // The time a person takes to answer does not count.
       const dialogue = raw && { ...raw, ask: (questions: AskedQuestions) => untimed(() => raw.ask(questions)) };
       // An error of ours is passed on: the handler can tell a cancelled call from one that may be continued.
@@ -87,16 +74,28 @@ export function createRunner(limits: RunLimits): Runner {
       let leave: (() => void) | undefined;
       let work: Promise<unknown> | undefined;
       try {
-        signal.throwIfAborted();
-        leave = await slots.acquire(action, held, signal);
+        controller.throwIfAborted();
+        const slot = slots.acquire(action, context.held, controller);
+        leave = slot instanceof Promise ? await slot : slot;
         begun = true;
-        await begin?.();
-        signal.throwIfAborted();
-        const { invoke, waitFor, listWaiting } = trackWaiting(createInvoke(signal, dialogue));
-        const optional = omitUndefined({ dialogue, model: createModel?.(signal) });
-        const handlerContext = { ...context, ...optional, signal, untimed, invoke, waitFor };
-        work = runHandler(action, args, handlerContext, storeStream);
-        return await raceAbort(noteWaiting(work, listWaiting), signal);
+        const beginning = context.begin?.();
+        if (beginning !== undefined) await beginning;
+        controller.throwIfAborted();
+        const { invoke, waitFor, listWaiting } = trackWaiting(context.createInvoke(getSignal, dialogue));
+        const model = context.createModel?.(getSignal);
+        const handlerContext: CallContext = {
+          ...context.handlerContext,
+          ...(dialogue && { dialogue }),
+          ...(model && { model }),
+          untimed,
+          invoke,
+          waitFor,
+          get signal() {
+            return controller.signal;
+          },
+        };
+        work = runHandler(action, args, handlerContext, context.storeStream);
+        return await raceAbort(noteWaiting(work, listWaiting), controller);
       } catch (thrown) {
         if (thrown instanceof QmError) throw thrown;
         throw new QmError("action_failed", `${action.name} failed: ${getErrorMessage(thrown)}`, { cause: thrown });

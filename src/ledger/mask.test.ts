@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSecretMasker } from "./redact.ts";
+import { createSecretMasker } from "./mask.ts";
 
 const mask = createSecretMasker(() => [
   { name: "PIN", value: "123456" },

@@ -82,6 +82,17 @@ test("redacts known secrets, including later ones and numbers", () => {
   ]);
 });
 
+test("redacts a secret that becomes known after its text was recorded", () => {
+  const secrets: string[] = [];
+  const redact = createEventRedactor({ secrets: () => secrets });
+
+  expect(redact({ note: "hunter2hunter2" })).toEqual({ note: "hunter2hunter2" });
+  secrets.push("hunter2hunter2");
+  expect(redact({ note: "hunter2hunter2" })).toEqual({ note: "[redacted]" });
+  secrets.pop();
+  expect(redact({ note: "hunter2hunter2" })).toEqual({ note: "hunter2hunter2" });
+});
+
 test("redacts everything when the known secrets cannot be read", () => {
   const failing = createEventRedactor({
     secrets() {

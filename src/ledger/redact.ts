@@ -1,75 +1,7 @@
 import type { Json } from "../core/json.ts";
-import type { KnownSecret, MaskedValue } from "../core/known-secret.ts";
+import type { KnownSecret } from "../core/known-secret.ts";
 import { createSecretNameMatcher } from "./secret-names.ts";
-import { findAll, listSecretForms, REDACTED_TEXT, redactSecrets } from "./secret-text.ts";
-
-/** Replaces known secrets by `[secret NAME]`. It never guesses, because a caller could then choose what is hidden. */
-export const createSecretMasker =
-  (secrets: () => Iterable<KnownSecret>): ((value: Json) => MaskedValue) =>
-  (value) => {
-    const forms = listNamedForms(secrets());
-    const counts = new Map<string, number>();
-    const mask = (text: string): string => maskText(text, forms, counts);
-    const masked = maskValue(value, mask);
-    return { value: masked, masked: [...counts].map(([name, times]) => ({ name, times })) };
-  };
-
-type SecretForm = { readonly name: string; readonly form: string };
-
-function listNamedForms(secrets: Iterable<KnownSecret>): readonly SecretForm[] {
-  let unnamed = 0;
-  return [...secrets].flatMap((secret) => {
-    const name = typeof secret === "string" ? `unnamed ${++unnamed}` : secret.name;
-    return listSecretForms([getSecretValue(secret)]).map((form) => ({ name, form }));
-  });
-}
-
-const getSecretValue = (secret: KnownSecret): string => (typeof secret === "string" ? secret : secret.value);
-
-function maskValue(value: Json, mask: (text: string) => string): Json {
-  if (typeof value === "string") return mask(value);
-  if (typeof value === "number") {
-    const written = String(value);
-    const masked = mask(written);
-    return masked === written ? value : masked;
-  }
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((item) => maskValue(item, mask));
-  const fields = new Map<string, Json>();
-  for (const [key, part] of Object.entries(value)) {
-    const name = mask(key);
-    let unique = name;
-    for (let at = 2; fields.has(unique); at++) unique = `${name} (${at})`;
-    fields.set(unique, maskValue(part, mask));
-  }
-  return Object.fromEntries(fields);
-}
-
-function maskText(text: string, forms: readonly SecretForm[], counts: Map<string, number>): string {
-  const found = forms.flatMap(({ name, form }) =>
-    findAll(text, form).map((start) => ({ start, end: start + form.length, name })),
-  );
-  if (found.length === 0) return text;
-  found.sort((one, other) => one.start - other.start || other.end - one.end);
-  // Overlapping secrets share one mask with all names, so that no part of them is left over.
-  const merged: { start: number; end: number; names: Set<string> }[] = [];
-  for (const { start, end, name } of found) {
-    const last = merged.at(-1);
-    if (last === undefined || start >= last.end) merged.push({ start, end, names: new Set([name]) });
-    else if (end > last.end) {
-      last.end = end;
-      last.names.add(name);
-    }
-  }
-  let masked = "";
-  let at = 0;
-  for (const { start, end, names } of merged) {
-    for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-    masked += `${text.slice(at, start)}[secret ${[...names].join(", ")}]`;
-    at = end;
-  }
-  return masked + text.slice(at);
-}
+import { findSecretSpans, getSecretValue, listSecretForms, REDACTED_TEXT, redactSecrets } from "./secret-text.ts";
 
 /** The most nested objects, characters of one text, and characters in all (roughly). */
 const limits = { depth: 24, text: 8192, total: 65_536 };
@@ -86,31 +18,66 @@ export function createEventRedactor(
     readonly secrets?: () => Iterable<KnownSecret>;
   } = {},
 ): (value: unknown) => Json {
-  const { names, secrets = () => [] } = options;
+  const { names, secrets } = options;
   const isSecretName = createSecretNameMatcher(names);
-  const getForms = cacheForms(secrets);
+  const getForms = secrets === undefined ? () => NO_FORMS : cacheForms(secrets);
+  const clean = createCleanTexts();
   return (value) => {
     try {
-      return createRedactingCopier(isSecretName, getForms())(value, 0);
+      return new RedactingCopier(isSecretName, getForms(), clean).copy(value, 0);
     } catch {
       return UNREADABLE;
     }
   };
 }
 
-function createRedactingCopier(isSecretName: (name: string) => boolean, forms: readonly string[]) {
-  const ancestors = new Set<object>();
-  let left = limits.total;
-  return copy;
+const CLEAN_TEXT_LENGTH = 64;
+const CLEAN_TEXTS = 1000;
 
-  function copy(value: unknown, depth: number): Json {
-    left -= 1;
+/** Remembers short texts without secrets: the same few are in every event, and each event has the id of its call. */
+function createCleanTexts() {
+  const known = new Set<string>();
+  let knownFor = NO_FORMS;
+  return (text: string, forms: readonly string[]): boolean => {
+    if (text.length > CLEAN_TEXT_LENGTH) return false;
+    if (forms !== knownFor) {
+      known.clear();
+      knownFor = forms;
+    }
+    if (known.has(text)) return true;
+    if (findSecretSpans(text, forms).length > 0) return false;
+    if (known.size === CLEAN_TEXTS) known.clear();
+    known.add(text);
+    return true;
+  };
+}
+
+class RedactingCopier {
+  readonly #isSecretName: (name: string) => boolean;
+  readonly #forms: readonly string[];
+  readonly #isClean: (text: string, forms: readonly string[]) => boolean;
+  readonly #ancestors: object[] = [];
+  #left = limits.total;
+
+  constructor(
+    isSecretName: (name: string) => boolean,
+    forms: readonly string[],
+    isClean: (text: string, forms: readonly string[]) => boolean,
+  ) {
+    this.#isSecretName = isSecretName;
+    this.#forms = forms;
+    this.#isClean = isClean;
+  }
+
+  copy(value: unknown, depth: number): Json {
+    this.#left -= 1;
     switch (typeof value) {
       case "string":
-        return copyText(value);
+        return this.#copyText(value);
       case "number": {
+        if (this.#forms.length === 0 && Number.isFinite(value)) return value;
         const written = String(value);
-        if (forms.some((form) => written.includes(form))) return REDACTED_TEXT;
+        if (this.#forms.some((form) => written.includes(form))) return REDACTED_TEXT;
         return Number.isFinite(value) ? value : written;
       }
       case "boolean":
@@ -118,102 +85,113 @@ function createRedactingCopier(isSecretName: (name: string) => boolean, forms: r
       case "undefined":
         return null;
       case "bigint":
-        return value > -BIGINT_LIMIT && value < BIGINT_LIMIT ? copyText(String(value)) : "[bigint]";
+        return value > -BIGINT_LIMIT && value < BIGINT_LIMIT ? this.#copyText(String(value)) : "[bigint]";
       case "object":
-        return value === null ? null : copyNested(value, depth);
+        return value === null ? null : this.#copyNested(value, depth);
       default:
         return `[${typeof value}]`;
     }
   }
 
-  function copyText(value: string): string {
-    const copied = redactSecrets(value, forms, Math.max(0, Math.min(limits.text, left)));
-    left -= copied.length;
+  #copyText(value: string): string {
+    const limit = Math.max(0, Math.min(limits.text, this.#left));
+    const isWhole = value.length <= limit && this.#isClean(value, this.#forms);
+    const copied = isWhole ? value : redactSecrets(value, this.#forms, limit);
+    this.#left -= copied.length;
     return copied;
   }
 
-  function copyNested(value: object, depth: number): Json {
-    if (ancestors.has(value)) return "[cycle]";
+  #copyNested(value: object, depth: number): Json {
+    if (this.#ancestors.includes(value)) return "[cycle]";
     if (depth >= limits.depth) return "[too deep]";
-    ancestors.add(value);
+    this.#ancestors.push(value);
     try {
-      return copyObject(value, depth + 1);
+      return this.#copyObject(value, depth + 1);
     } catch {
       return UNREADABLE;
     } finally {
-      ancestors.delete(value);
+      this.#ancestors.pop();
     }
   }
 
-  function copyObject(value: object, depth: number): Json {
-    if (Array.isArray(value)) return copyItems(value, value.length, depth);
+  #copyObject(value: object, depth: number): Json {
+    if (Array.isArray(value)) return this.#copyItems(value, value.length, depth);
     if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
-    if (value instanceof Set) return copyItems(value, value.size, depth);
-    if (value instanceof Map) return copyFields([...value.keys()], (key) => value.get(key), depth);
-    if (value instanceof Error) return copyFields(["name", "message"], (key) => Reflect.get(value, key), depth);
-    if ("toJSON" in value && typeof value.toJSON === "function") return copy(value.toJSON(), depth);
-    const read = (key: string): unknown => (isNamedSecret(value, key) ? REDACTED_TEXT : Reflect.get(value, key));
-    return copyFields(Object.keys(value), read, depth);
+    if (value instanceof Set) return this.#copyItems(value, value.size, depth);
+    if (value instanceof Map) return this.#copyFields([...value.keys()], (key) => value.get(key), depth);
+    if (value instanceof Error) return this.#copyFields(["name", "message"], (key) => Reflect.get(value, key), depth);
+    if ("toJSON" in value && typeof value.toJSON === "function") return this.copy(value.toJSON(), depth);
+    const read = (key: string): unknown => (this.#isNamedSecret(value, key) ? REDACTED_TEXT : Reflect.get(value, key));
+    return this.#copyFields(Object.keys(value), read, depth);
   }
 
   /** Environments and headers are listed as `{ name: "API_KEY", value: "..." }`. */
-  function isNamedSecret(value: object, key: string): boolean {
+  #isNamedSecret(value: object, key: string): boolean {
     if (key !== "value") return false;
     const name = Reflect.get(value, "name") ?? Reflect.get(value, "key");
-    return typeof name === "string" && isSecretName(name);
+    return typeof name === "string" && this.#isSecretName(name);
   }
 
-  function copyItems(values: Iterable<unknown>, size: number, depth: number): Json {
+  #copyItems(values: Iterable<unknown>, size: number, depth: number): Json {
     const copies: Json[] = [];
     let before: unknown;
     for (const value of values) {
-      if (left <= 0) {
+      if (this.#left <= 0) {
         copies.push(`[cut: ${size - copies.length} more]`);
         break;
       }
-      copies.push(typeof value === "string" && isSecretArgument(value, before) ? REDACTED_TEXT : copy(value, depth));
+      const isSecret = typeof value === "string" && this.#isSecretArgument(value, before);
+      copies.push(isSecret ? REDACTED_TEXT : this.copy(value, depth));
       before = value;
     }
     return copies;
   }
 
   /** In a list of arguments, the item after `--password` is a secret, and so is `name:password` after `-u`. */
-  function isSecretArgument(value: string, before: unknown): boolean {
+  #isSecretArgument(value: string, before: unknown): boolean {
     if (typeof before !== "string" || !before.startsWith("-") || before.includes("=")) return false;
-    return isSecretName(before) || (/^(?:-u|--(?:proxy-)?user)$/.test(before) && /^[^\s:]+:(?!\d+$)\S+$/.test(value));
+    if (this.#isSecretName(before)) return true;
+    return /^(?:-u|--(?:proxy-)?user)$/.test(before) && /^[^\s:]+:(?!\d+$)\S+$/.test(value);
   }
 
-  function copyFields<Key>(keys: readonly Key[], read: (key: Key) => unknown, depth: number): Json {
-    const copies = new Map<string, Json>();
+  #copyFields<Key>(keys: readonly Key[], read: (key: Key) => unknown, depth: number): Json {
+    const copies: Record<string, Json> = {};
     for (const [at, key] of keys.entries()) {
-      left -= 1;
-      if (left <= 0) {
-        copies.set("…", `[cut: ${keys.length - at} more]`);
+      this.#left -= 1;
+      if (this.#left <= 0) {
+        copies["…"] = `[cut: ${keys.length - at} more]`;
         break;
       }
       const name = typeof key === "string" || typeof key === "number" ? String(key) : `[${typeof key}]`;
-      const value = copyField(name, () => read(key), depth);
-      if (value !== undefined) copies.set(copyText(name), value);
+      const value = this.#copyField(name, key, read, depth);
+      if (value !== undefined) setField(copies, this.#copyText(name), value);
     }
-    // Plain assignment would not treat `__proto__` as a name.
-    return Object.fromEntries(copies);
+    return copies;
   }
 
-  function copyField(name: string, read: () => unknown, depth: number): Json | undefined {
+  #copyField<Key>(name: string, key: Key, read: (key: Key) => unknown, depth: number): Json | undefined {
     try {
-      const value = read();
+      const value = read(key);
       if (value === undefined) return undefined;
       const canBeSecret = value !== null && typeof value !== "boolean" && value !== "";
-      return canBeSecret && isSecretName(name) ? REDACTED_TEXT : copy(value, depth);
+      return canBeSecret && this.#isSecretName(name) ? REDACTED_TEXT : this.copy(value, depth);
     } catch {
       return UNREADABLE;
     }
   }
 }
 
+function setField(record: Record<string, Json>, name: string, value: Json): void {
+  if (name !== "__proto__") record[name] = value;
+  // Plain assignment would not treat it as a name.
+  else Object.defineProperty(record, name, { value, enumerable: true, configurable: true, writable: true });
+}
+
+const NO_FORMS: readonly string[] = [];
+
 function cacheForms(secrets: () => Iterable<KnownSecret>): () => readonly string[] {
   let last: readonly string[] = [];
-  let forms: readonly string[] = [];
+  let forms = NO_FORMS;
   return () => {
     const now = Array.from(secrets(), getSecretValue);
     if (now.length !== last.length || now.some((secret, at) => secret !== last[at])) {

@@ -21,6 +21,8 @@
  * OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
  */
 
+import type { KnownSecret } from "../core/known-secret.ts";
+
 /** Starts of services' tokens and patterns of the rest, which match or fail after a fixed number of characters. */
 export const secretPrefixes: readonly (readonly [prefixes: string, rest: string])[] = [
   ["A3-", "[A-Z0-9]{6}-[A-Z0-9]{6,11}-[A-Z0-9]{5}-[A-Z0-9]{5}(?:-[A-Z0-9]{5}){0,2}"],
@@ -95,6 +97,8 @@ const SHORTEST_PREFIXED = 20;
 /** How many characters after a secret's start its pattern may need. */
 const LONGEST_SHAPE = 4096;
 
+export const getSecretValue = (secret: KnownSecret): string => (typeof secret === "string" ? secret : secret.value);
+
 /** The forms of secrets in text: plain, inside a JSON string, inside a URL. */
 export function listSecretForms(secrets: Iterable<string>): readonly string[] {
   const forms = new Set<string>();
@@ -141,7 +145,7 @@ export function findSecretSpans(text: string, forms: readonly string[]): readonl
       spans.push([pattern.lastIndex - secret.length, pattern.lastIndex]);
     }
   };
-  patterns.shapes.forEach(addMatches);
+  if (patterns.trace.test(text)) patterns.shapes.forEach(addMatches);
   for (const [program, option] of patterns.options) if (text.includes(program)) addMatches(option);
   if (text.length >= SHORTEST_PREFIXED) spans.push(...findPrefixedSpans(text, patterns));
   for (const form of forms) for (const at of findAll(text, form)) spans.push([at, at + form.length]);
@@ -169,6 +173,8 @@ function findPrefixedSpans(text: string, { prefix, rests }: SecretPatterns): rea
 }
 
 interface SecretPatterns {
+  /** Found in every text with one of the shapes, because most texts have none. */
+  readonly trace: RegExp;
   /** The last group is the secret; without a group, the whole match. */
   readonly shapes: readonly RegExp[];
   /** Program options with a secret value, tried only on a text that names the program. */
@@ -186,6 +192,7 @@ function compilePatterns(): SecretPatterns {
   );
   const prefixes = rests.map(([prefix]) => prefix.replace(/[./]/g, "\\$&"));
   return {
+    trace: /[:=]|-----BEGIN|eyJ|bearer\s|sk-|[rs]k_|gh[opusr]_|github_pat_|xox[abeprs]-|glpat-|npm_|AIza|AKIA|ASIA/i,
     // They run on any text, so each takes linear time: if a long repetition can fail, no match can start inside it.
     shapes: [
       /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,

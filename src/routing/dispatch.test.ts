@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { type Abortable, onAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import { isDeepFrozen } from "../core/json.ts";
 import type { AttemptLimits } from "./dispatch.ts";
@@ -130,7 +131,7 @@ describe("a routed call", () => {
 
   test("is listed until it ends, and can be cancelled by its id", async () => {
     const { router } = testRouter();
-    let signal: AbortSignal | undefined;
+    let signal: Abortable | undefined;
     const work = router.dispatch(testCall(), (wish) => {
       signal = wish.signal;
       return hangs();
@@ -313,7 +314,7 @@ describe("a rule about calls", () => {
     const run = vi.fn(
       ({ signal }: AttemptLimits) =>
         new Promise<never>((_, reject) => {
-          signal.addEventListener("abort", () => reject(new QmError("cancelled", "the runner was stopped")));
+          onAbort(signal, () => reject(new QmError("cancelled", "the runner was stopped")));
         }),
     );
     const code = readCode(router.dispatch(testCall(), run));

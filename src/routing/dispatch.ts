@@ -1,7 +1,9 @@
 import type { Action } from "../core/action.ts";
+import type { Abortable } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { CallFacts } from "../policy/call-facts.ts";
 import * as events from "./event.ts";
@@ -23,7 +25,7 @@ export interface RoutedCall {
   readonly once?: boolean | undefined;
 }
 
-export type AttemptLimits = { readonly signal: AbortSignal; readonly timeoutMs?: number };
+export type AttemptLimits = { readonly signal: Abortable; readonly timeoutMs?: number };
 
 export interface RoutingServices {
   readonly runtime: Runtime;
@@ -91,7 +93,7 @@ export function createDispatch(services: RoutingServices) {
 
   return async function dispatch<T>(call: RoutedCall, run: (limits: AttemptLimits) => Promise<T>): Promise<T> {
     const { callId, action, caller, signal: outer, timeoutMs } = call;
-    if (action.routing === "bypass") return run(toAttemptLimits(outer ?? new AbortController().signal, timeoutMs));
+    if (action.routing === "bypass") return run(toAttemptLimits(outer ?? new LazyAbortController(), timeoutMs));
     tasks.requireOpen();
     const rule = findRule(call);
     announce(call, events.TOOL_CALL, call.args, rule);
@@ -113,7 +115,8 @@ export function createDispatch(services: RoutingServices) {
     const retry = canRepeat(action) && call.once !== true ? rule?.retry : undefined;
     const entry = { callId, action: action.name, actor: caller.actor, since: runtime.now() };
     return tasks.run(options, entry, async (task) => {
-      const attempt = (number: number) => run(toAttemptLimits(task.signal, number === 1 ? timeoutMs : getTimeLeft()));
+      const attempt = (number: number) =>
+        run(toAttemptLimits(task.controller, number === 1 ? timeoutMs : getTimeLeft()));
       try {
         const result = await runWithRetries(task, attempt, { retry, onFailure });
         announceResult(call, started);
@@ -132,7 +135,7 @@ function toHeading({ action, caller: { actor } }: RoutedCall, prefix: string) {
 
 /** Whether running it twice is no worse than running it once. */
 const canRepeat = ({ effect, idempotent }: Action): boolean => idempotent || effect === "pure" || effect === "read";
-const toAttemptLimits = (signal: AbortSignal, timeoutMs: number | undefined): AttemptLimits =>
+const toAttemptLimits = (signal: Abortable, timeoutMs: number | undefined): AttemptLimits =>
   timeoutMs === undefined ? { signal } : { signal, timeoutMs };
 
 function deadlineError(action: Action, ms: number): QmError {

@@ -128,7 +128,7 @@ function createHostEvents({ runtime, record, getRules, subscribers, tasks, getDe
     const options = { outer, createCancelError: () => cancelledError(what), deadlineMs, createLateError };
     try {
       return await tasks.run(options, undefined, (task) => {
-        const attempt = () => runAtDepth(depth, () => handler(event, task.signal));
+        const attempt = () => runAtDepth(depth, () => handler(event, task.controller.signal));
         return runWithRetries(task, attempt, { retry, onFailure: () => true });
       });
     } catch (thrown) {

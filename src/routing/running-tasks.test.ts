@@ -26,7 +26,7 @@ describe("a task", () => {
     outer.abort();
 
     expect(await readCode(work)).toBe("cancelled");
-    expect(task.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
+    expect(task.controller.reason).toMatchObject({ code: "cancelled", message: "stopped" });
   });
 
   test("does not start work once stopped", async () => {
@@ -41,17 +41,17 @@ describe("a task", () => {
     task.stop(new QmError("timed_out", "late"));
     task.stop(createCancelError());
 
-    expect(task.signal.reason).toMatchObject({ code: "timed_out" });
+    expect(task.controller.reason).toMatchObject({ code: "timed_out" });
   });
 
   test("removes its listener from the outer signal", () => {
     const outer = new AbortController();
-    const { end, signal } = startTask({ outer: outer.signal, createCancelError });
+    const { end, controller } = startTask({ outer: outer.signal, createCancelError });
 
     end();
     outer.abort();
 
-    expect(signal.aborted).toBe(false);
+    expect(controller.aborted).toBe(false);
   });
 });
 

@@ -1,13 +1,14 @@
-import { onAbort, raceAbort } from "../core/async.ts";
+import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
 import { isLeftOpen } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { clip } from "../core/json.ts";
+import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import { LONGEST_BACKOFF_MS, type RetryPolicy } from "./rules.ts";
 
 /** Work that can be stopped. Its caller is answered at once, even if the work ignores the signal. */
 interface AbortableTask {
   /** Aborted with the `QmError` that stopped the task. */
-  readonly signal: AbortSignal;
+  readonly controller: LazyAbortController;
   stop(reason: QmError): void;
   /** Settles as the work does, or rejects with the reason when the task is stopped. Does not start work once stopped. */
   race<T>(work: () => T | Promise<T>): Promise<T>;
@@ -28,19 +29,18 @@ export function startTask({
   deadlineMs,
   createLateError = createCancelError,
 }: AbortableTaskOptions): AbortableTask {
-  const controller = new AbortController();
-  const { signal } = controller;
+  const controller = new LazyAbortController();
   const stop = (reason: QmError): void => controller.abort(reason);
   const stopListening = onAbort(outer, (reason) =>
     stop(isLeftOpen(reason) ? (reason as QmError) : createCancelError()),
   );
   const timer = deadlineMs === undefined ? undefined : setTimeout(() => stop(createLateError()), deadlineMs);
   return {
-    signal,
+    controller,
     stop,
     async race(work) {
-      signal.throwIfAborted();
-      return raceAbort(work(), signal);
+      controller.throwIfAborted();
+      return raceAbort(work(), controller);
     },
     end() {
       clearTimeout(timer);
@@ -68,10 +68,10 @@ export async function runWithRetries<T>(
     try {
       return await task.race(() => attempt(number));
     } catch (thrown) {
-      task.signal.throwIfAborted();
+      task.controller.throwIfAborted();
       const delayMs = Math.min(backoffMs * 2 ** (number - 1), LONGEST_BACKOFF_MS);
       if (number >= attempts || !canRetry(thrown) || !onFailure(number, thrown, delayMs)) throw thrown;
-      await sleep(delayMs, task.signal);
+      await sleep(delayMs, task.controller);
     }
   }
 }
@@ -79,7 +79,7 @@ export async function runWithRetries<T>(
 const canRetry = (thrown: unknown): thrown is QmError =>
   thrown instanceof QmError && thrown.retryable && thrown.code !== "cancelled";
 
-async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+async function sleep(ms: number, signal: Abortable): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const elapsed = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, ms);

@@ -5,7 +5,7 @@ import { QmError } from "../core/errors.ts";
 import type { FileDigest } from "../core/file-digest.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { appendEvents } from "./events.ts";
+import { appendEvents } from "./append-events.ts";
 import { addContents, createGetContent, pruneContents, putContentUse, removeContentUse } from "./file-contents.ts";
 import {
   bindList,

@@ -1,6 +1,7 @@
 import { hasSideEffects } from "../core/action.ts";
 import { type NewEvent, SYSTEM_SESSION } from "../core/events.ts";
-import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
+import { LruMap } from "../core/lru-map.ts";
 import type {
   CallProcess,
   ChainHead,
@@ -9,7 +10,7 @@ import type {
   PrunedChain,
   StoredEvent,
 } from "../ledger/event-store.ts";
-import { CHAIN_START, hashLineText } from "../ledger/hash-chain.ts";
+import { appendEvents, type ChainEnd, readOwnText } from "./append-events.ts";
 import {
   bindList,
   createWriteTag,
@@ -24,6 +25,7 @@ import {
 } from "./sql.ts";
 
 const DEFAULT_LIMIT = 1000;
+const KNOWN_CHAINS = 1000;
 
 /** The ledger in SQL: one table of lines and one of the last line of each chain. `self` runs calls. */
 export const createSqlEventStore = (db: Sql, self?: CallProcess): EventStore => ({
@@ -61,6 +63,7 @@ export const createSqlEventStore = (db: Sql, self?: CallProcess): EventStore => 
 /** Notes which calls may have had an effect when their process dies, with the events of their start and end. */
 function createRunningCalls(db: Sql, self: CallProcess | undefined): Pick<EventStore, "append" | "takeUnfinished"> {
   const running = new Set<string>();
+  const ends = new LruMap<string, ChainEnd>(KNOWN_CHAINS);
   const write = createWriteTag(db);
 
   async function noteRunning(tx: Sql, events: readonly NewEvent[], { id, pid, host }: CallProcess): Promise<void> {
@@ -79,10 +82,13 @@ function createRunningCalls(db: Sql, self: CallProcess | undefined): Pick<EventS
 
   return {
     async append(events) {
-      await db.transaction(async (tx) => {
-        await appendEvents(tx, events);
+      if (events.length === 0) return;
+      const moved = await db.transaction(async (tx) => {
+        const moved = await appendEvents(tx, events, ends);
         if (self !== undefined) await noteRunning(tx, events, self);
+        return moved;
       });
+      for (const [session, end] of moved) ends.set(session, end);
       for (const event of events) {
         if (self !== undefined && isBegun(event)) running.add(event.data.callId);
         for (const callId of findEndedCall(event)) running.delete(callId);
@@ -145,64 +151,6 @@ async function pruneEvents(tx: Sql, ...[upTo, toEvent]: Parameters<EventStore["p
   await appendEvents(tx, [toEvent(chains)]);
 }
 
-/** Appends events within the caller's transaction. */
-export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promise<void> {
-  if (events.length === 0) return;
-  const lines = events.map(toNewLine);
-  const heads = await reserve(tx, lines);
-  for (const line of lines) {
-    const head = heads.get(line.session);
-    if (head === undefined) throw new TypeError(`no place was reserved for ${line.session}`);
-    const { session, type, at, actor, tenant, turn, user, person, callId, action, data } = line;
-    const prev = head.hash;
-    const seq = ++head.seq;
-    head.hash = hashLineText({ ...line, seq, prev }, data);
-    await tx.all(sql`
-      insert into events
-        (session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash)
-      values (${session}, ${seq}, ${type}, ${at}, ${actor}, ${tenant}, ${turn}, ${user}, ${person}, ${callId},
-        ${action}, ${data}, ${prev}, ${head.hash})`);
-  }
-  for (const [session, { hash }] of heads)
-    await tx.all(sql`update chains set hash = ${hash} where session = ${session}`);
-}
-
-/** A line without its place in the chain. `data` is the text that is stored and hashed. */
-type NewLine = Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "data"> & { readonly data: string };
-
-const toNewLine = ({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine => ({
-  session: toStorableText(session),
-  type,
-  at: at.toISOString(),
-  actor: toStorableText(actor),
-  tenant: toStorableText(tenant),
-  turn: toStorableText(turn),
-  user: toStorableText(user),
-  person: toStorableText(person),
-  callId: readOwnText(data, "callId"),
-  action: readOwnText(data, "action"),
-  data: canonicalJson(data),
-});
-
-/** Returns where the chains ended. Writing the counts first makes concurrent writers of these sessions wait. */
-async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, { seq: number; hash: string }>> {
-  const counts = new Map<string, number>();
-  for (const { session } of lines) counts.set(session, (counts.get(session) ?? 0) + 1);
-  // In one order everywhere, so that two writers cannot wait for each other.
-  const sessions = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
-  const places = sessions.map(([session, count]) => sql`(${session}, ${count}, ${CHAIN_START})`);
-  const rows = await tx.all(sql`
-    insert into chains (session, seq, hash) values ${joinQueries(places, ", ")}
-    on conflict (session) do update set seq = chains.seq + excluded.seq
-    returning session, seq, hash`);
-  return new Map(
-    rows.map((row) => {
-      const session = String(row.session);
-      return [session, { seq: Number(row.seq) - (counts.get(session) ?? 0), hash: String(row.hash) }];
-    }),
-  );
-}
-
 function conditions({ lastSessionOf, user, type, callId, after, ...query }: EventQuery): SqlQuery {
   const { session, actor, tenant, action } = query;
   const isPrefix = type?.endsWith(".") === true;
@@ -249,8 +197,3 @@ function readData(text: string): Json {
 
 const toTextOrNull = (value: SqlRow[string] | undefined): string | null =>
   value === null || value === undefined ? null : String(value);
-
-function readOwnText(data: unknown, key: string): string | null {
-  const value = isRecord(data) ? getOwn(data, key) : undefined;
-  return typeof value === "string" ? toStorableText(value) : null;
-}

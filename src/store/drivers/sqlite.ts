@@ -30,10 +30,12 @@ export async function openSqlite(
   /** How long statements have run since the last yield to the event loop. */
   let busyMs = 0;
   const outermost = openLevel(0, "the store is closed");
-  await retryWhileLocked(() => connection.prepareFile(wal)).catch((thrown) => {
+  try {
+    await retryWhileLocked(() => connection.prepareFile(wal));
+  } catch (thrown) {
     connection.close();
     throw thrown;
-  });
+  }
   const checkpointer = wal && path !== ":memory:" ? createCheckpointer(path) : undefined;
   return {
     dialect,
@@ -54,14 +56,10 @@ export async function openSqlite(
       if (ended) throw new QmError("store_failed", endedMessage);
       return work();
     };
+    const run = (query: SqlQuery): readonly SqlRow[] | Promise<readonly SqlRow[]> =>
+      whileOpen(() => (depth === 0 ? retryWhileLocked : attempt)(() => runTimed(query)));
     return {
-      all: (query) =>
-        mutex.run(async () => {
-          await yieldWhenBusy();
-          return whileOpen(() =>
-            trackBusyTime(() => (depth === 0 ? retryWhileLocked : attempt)(() => connection.run(query))),
-          );
-        }),
+      all: (query) => mutex.run(() => (busyMs < YIELD_AFTER_MS ? run(query) : yieldWhenBusy().then(() => run(query)))),
       transaction: (work) => mutex.run(() => whileOpen(() => transaction(depth, work))),
       end: () =>
         mutex.run(() => {
@@ -71,16 +69,15 @@ export async function openSqlite(
   }
 
   // SQLite is synchronous: without a yield, many statements in a row would block the process.
-  async function yieldWhenBusy(): Promise<void> {
-    if (busyMs < YIELD_AFTER_MS) return;
+  function yieldWhenBusy(): Promise<void> {
     busyMs = 0;
-    await yieldToEventLoop();
+    return yieldToEventLoop();
   }
 
-  async function trackBusyTime<T>(work: () => T | Promise<T>): Promise<T> {
+  function runTimed(query: SqlQuery): readonly SqlRow[] {
     const started = performance.now();
     try {
-      return await work();
+      return connection.run(query);
     } finally {
       busyMs += performance.now() - started;
     }
@@ -88,7 +85,8 @@ export async function openSqlite(
 
   async function transaction<T>(depth: number, work: (inner: Sql) => Promise<T>): Promise<T> {
     const steps = depth === 0 ? outer : createSavepointSteps(depth);
-    await retryWhileLocked(() => connection.exec(steps.begin));
+    const begun = retryWhileLocked(() => connection.exec(steps.begin));
+    if (begun !== undefined) await begun;
     const inner = openLevel(depth + 1, "the transaction has ended");
     try {
       const result = await work(inner);
@@ -104,15 +102,24 @@ export async function openSqlite(
   }
 
   // SQLite's own waiting blocks the thread, and with it a connection of this process that holds the lock.
-  async function retryWhileLocked<T>(work: () => T): Promise<T> {
+  function retryWhileLocked<T>(work: () => T): T | Promise<T> {
+    try {
+      return work();
+    } catch (thrown) {
+      if (!isLockedError(thrown)) throw toStoreError(path, thrown);
+      return retryLater(work);
+    }
+  }
+
+  async function retryLater<T>(work: () => T): Promise<T> {
     const deadline = performance.now() + lockWaitMs;
     for (let longest = 1; ; longest = Math.min(longest * 2, LONGEST_PAUSE_MS)) {
+      await pause(longest * Math.random());
       try {
         return work();
       } catch (thrown) {
         if (!isLockedError(thrown) || performance.now() > deadline) throw toStoreError(path, thrown);
       }
-      await pause(longest * Math.random());
     }
   }
 
@@ -125,14 +132,15 @@ export async function openSqlite(
   }
 }
 
-const outer = { begin: "begin immediate", commit: "commit", rollback: ["rollback"] };
+const outer = { begin: sql`begin immediate`, commit: sql`commit`, rollback: [sql`rollback`] };
 
 function createSavepointSteps(depth: number): typeof outer {
   const name = `level_${depth}`;
+  const toQuery = (text: string): SqlQuery => ({ parts: [text], values: [] });
   return {
-    begin: `savepoint ${name}`,
-    commit: `release ${name}`,
-    rollback: [`rollback to ${name}`, `release ${name}`],
+    begin: toQuery(`savepoint ${name}`),
+    commit: toQuery(`release ${name}`),
+    rollback: [toQuery(`rollback to ${name}`), toQuery(`release ${name}`)],
   };
 }
 
@@ -149,6 +157,16 @@ function connectSqlite(path: string) {
   const db = new DatabaseSync(path);
   db.exec("pragma busy_timeout = 5");
   const statements = new LruMap<string, StatementSyncInstance>(STATEMENT_LIMIT);
+  const statementsByParts = new WeakMap<readonly string[], StatementSyncInstance>();
+
+  /** Frozen parts, such as those of a template, are found again by their identity, which is cheaper than by their text. */
+  function findStatement({ parts }: SqlQuery): StatementSyncInstance {
+    const known = statementsByParts.get(parts);
+    if (known !== undefined) return known;
+    const statement = prepareStatement(parts.join("?"));
+    if (Object.isFrozen(parts)) statementsByParts.set(parts, statement);
+    return statement;
+  }
 
   function prepareStatement(text: string): StatementSyncInstance {
     let statement = statements.get(text);
@@ -165,9 +183,8 @@ function connectSqlite(path: string) {
       db.exec(`
         pragma journal_mode = ${wal ? "wal" : "delete"}; pragma synchronous = normal;
         pragma wal_autocheckpoint = ${AUTOCHECKPOINT_PAGES}; pragma foreign_keys = on`),
-    run: (query: SqlQuery): readonly SqlRow[] =>
-      prepareStatement(query.parts.join("?")).all(...query.values.map(toBoundValue)),
-    exec: (text: string) => void prepareStatement(text).run(),
+    run: (query: SqlQuery): readonly SqlRow[] => findStatement(query).all(...query.values.map(toBoundValue)),
+    exec: (query: SqlQuery) => void findStatement(query).run(),
     inTransaction: () => db.isTransaction,
     /** Never throws: what stays in the log is read from there, by any later connection. */
     checkpoint(mode: "passive" | "truncate"): { readonly isBusy: boolean } {
