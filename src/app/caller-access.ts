@@ -6,7 +6,7 @@ import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { SYSTEM_SESSION } from "../core/events.ts";
-import { canonicalJson, type JsonObject } from "../core/json.ts";
+import type { JsonObject } from "../core/json.ts";
 import { LruMap } from "../core/lru-map.ts";
 import { findNearest } from "../core/nearest.ts";
 import type { ResourceAccess } from "../core/resource-access.ts";
@@ -108,8 +108,8 @@ export interface Views {
 
 /**
  * Caches views by caller until the policy, the catalog or a gate changes: a view checks every action once, and a model
- * lists page after page. Unless a rule mentions `ctx`, all sessions of an actor share one. With a visibility policy of
- * the host nothing is cached, because a kill switch must act at once.
+ * lists page after page. All sessions that the rules cannot tell apart share one. With a visibility policy of the host
+ * nothing is cached, because a kill switch must act at once.
  */
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
@@ -170,8 +170,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }), world);
     if (policy.visibility !== undefined || live.length > 0) return make();
     refreshBasis(policy);
-    const dependsOnCaller = policy.rules.some(({ condition }) => condition.mentions.has("ctx"));
-    const key = dependsOnCaller ? canonicalJson(caller) : caller.actor;
+    const key = policy.ruleIndex.toCallerKey(caller);
     const view = viewCache.get(key) ?? make();
     viewCache.set(key, view);
     return view;

@@ -87,7 +87,7 @@ function checkAction(
     case "gates":
       return checkGates(policy.gates, action);
     case "tag-rules":
-      return checkTagRules(policy.rules, getFacts, args !== undefined, budget);
+      return checkTagRules(policy.ruleIndex.findRules(action), getFacts, args !== undefined, budget);
     case "visibility":
       return checkVisibility(policy.visibility, action, caller);
     case "actor":
