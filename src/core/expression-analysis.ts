@@ -28,6 +28,22 @@ export function analyzeExpression(text: string): ExpressionAnalysis {
 
 const isFieldRead = (read: VariableRead): read is FieldRead => read.field !== undefined;
 
+/** The fields of a variable without which the condition is false: `'path' in args && …`, `has(args.path) && …`. */
+export function listRequiredFields(text: string, variable: string): readonly string[] {
+  const isVariable = (node: ASTNode): boolean => node.op === "id" && node.args === variable;
+  const visit = (node: ASTNode): readonly string[] => {
+    if (node.op === "&&") return node.args.flatMap(visit);
+    if (node.op === "in") {
+      const [key, object] = node.args;
+      return isVariable(object) && key.op === "value" && typeof key.args === "string" ? [key.args] : [];
+    }
+    if (node.op !== "call" || node.args[0] !== "has") return [];
+    const [field] = node.args[1];
+    return field?.op === "." && isVariable(field.args[0]) ? [field.args[1]] : [];
+  };
+  return visit(parseExpression(text));
+}
+
 type Evaluator = ExpressionAnalysis["answer"];
 
 /** Follows `&&`, `||` and `!`, whose result one known side can decide. Other parts are evaluated as a whole. */

@@ -21,10 +21,9 @@ export function toCallerFacts({ session, turn = "", user = { id: "" }, person = 
   return { session, turn, user, person, tenant, hops };
 }
 
-type ToolFacts = ReturnType<typeof createToolFacts>;
-const toolFactsCache = new WeakMap<Action, ToolFacts>();
+const toolFactsCache = new WeakMap<Action, JsonObject>();
 
-export const toToolFacts = (action: Action): ToolFacts =>
+export const toToolFacts = (action: Action): JsonObject =>
   getOrCreate(toolFactsCache, action, () => createToolFacts(action));
 
 function createToolFacts({ name, category, entry, effect, tags, scope, routing, idempotent, peerExposed }: Action) {

@@ -1,5 +1,7 @@
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
+import { listRequiredFields } from "../core/expression-analysis.ts";
+import type { JsonObject } from "../core/json.ts";
 import { type Duration, parseDuration } from "../core/runtime.ts";
 import { type WorkBudget, WorkExceeded } from "../core/work-budget.ts";
 import type { CallFacts } from "./call-facts.ts";
@@ -30,7 +32,8 @@ export function compileTagRule({ rule, name: label = rule, effect, reason, level
   }
   const standard = effect === "ask" ? "A person must approve this call." : "The policy does not allow this call.";
   const expiresInMs = expiresIn === undefined ? undefined : parseDuration(expiresIn);
-  return { label, condition, effect, reason: reason ?? standard, aboutArgs, level, expiresInMs };
+  const requiredArgs = listRequiredFields(rule, "args");
+  return { label, condition, effect, reason: reason ?? standard, aboutArgs, requiredArgs, level, expiresInMs };
 }
 
 /** A rule that can be true for an action. `isSettled`: it is, for every caller and all arguments. */
@@ -43,12 +46,13 @@ export interface ApplicableRule {
 export function checkTagRules(
   rules: readonly ApplicableRule[],
   facts: () => CallFacts,
-  withArgs: boolean,
+  args: JsonObject | undefined,
   budget?: WorkBudget,
 ): Objection | undefined {
   let strongest: Objection | undefined;
   for (const { rule, isSettled } of rules) {
-    if (rule.aboutArgs && !withArgs) continue;
+    if (rule.aboutArgs && (args === undefined || rule.requiredArgs.some((name) => !Object.hasOwn(args, name))))
+      continue;
     if (strongest?.effect === "deny" && rule.effect !== "hide") continue;
     const match = isSettled ? TRUE : evaluateCondition(rule.condition, facts(), budget);
     if (match === undefined) continue;
