@@ -3,16 +3,14 @@ import { fiveRules, manyActions, providerOf, RARE, RARE_COUNT } from "./actions.
 import type { Library } from "./built.ts";
 import { type Contender, heapInUse, measure, ratio, type Sample, spreadOf } from "./measure.ts";
 import { micros, short, type Table, times } from "./table.ts";
+import type { BenchResult } from "./targets.ts";
 
 const LARGE = "crm";
 const SMALL = "clock";
 const SMALL_COUNT = 20;
 
 /** How the cost of catalog queries grows with the number of actions. */
-export async function benchCatalog(
-  library: Library,
-  { quick }: { readonly quick: boolean },
-): Promise<readonly Table[]> {
+export async function benchCatalog({ quick }: { readonly quick: boolean }, library: Library): Promise<BenchResult> {
   const sizes = quick ? [100, 1000, 10_000] : [100, 1000, 10_000, 100_000];
   const fixtures: Fixture[] = [];
   for (const size of sizes) fixtures.push(await fixture(library, size));
@@ -25,12 +23,13 @@ export async function benchCatalog(
   try {
     const samples = await measure(contenders, quick ? 3 : 5);
     const names = [...new Set([...samples.keys()].map((key) => key.slice(key.indexOf(" ") + 1)))];
-    return [
+    const tables = [
       growth(samples, names, sizes),
       medians(samples, names, sizes),
       rules(samples, names, sizes),
       memory(fixtures),
     ];
+    return { tables, targets: [] };
   } finally {
     for (const { plain, ruled } of fixtures) {
       await plain.close();
@@ -77,13 +76,15 @@ interface Operation {
   run(): void;
   /** Whether it visits every action, judging by the figures. Such tasks run less often. */
   readonly every: boolean;
-  /** Whether every run is a first run. The other tasks are timed from the second run on. */
-  readonly cold?: true;
+  /** What runs before, not timed. Default: the task itself, so that it is timed from the second run on. */
+  readonly before?: () => void;
 }
 
 function operations(quartermaster: Quartermaster, actions: readonly Action[]): readonly Operation[] {
   let sessions = 0;
   const newCaller = () => ({ session: `bench ${sessions++}` });
+  const newTenant = () => ({ ...newCaller(), tenant: `tenant ${sessions}` });
+  const otherSession = (): void => void quartermaster.list();
   const last = actions.at(-1)?.name ?? "";
   const listAnew = (): void => quartermaster.catalog.provide(providerOf(LARGE, actions));
   return [
@@ -94,23 +95,34 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
     { name: `filter that ${RARE_COUNT} match`, every: true, run: () => void quartermaster.list({ filter: RARE }) },
     { name: "describe one", every: false, run: () => void quartermaster.describe(last) },
     { name: MISSPELT, every: true, run: () => misspelt(quartermaster, actions) },
-    { name: "new session: first page", every: true, cold: true, run: () => void quartermaster.list({}, newCaller()) },
+    {
+      name: "new session: first page",
+      every: false,
+      before: otherSession,
+      run: () => void quartermaster.list({}, newCaller()),
+    },
+    {
+      name: "new tenant: first page",
+      every: true,
+      before: otherSession,
+      run: () => void quartermaster.list({}, newTenant()),
+    },
     {
       name: `new session: category of ${SMALL_COUNT}`,
-      every: true,
-      cold: true,
+      every: false,
+      before: otherSession,
       run: () => void quartermaster.list({ category: [SMALL] }, newCaller()),
     },
     {
       name: "new session: describe one",
       every: false,
-      cold: true,
+      before: otherSession,
       run: () => void quartermaster.describe(last, newCaller()),
     },
     {
       name: "provider lists again: first page",
       every: true,
-      cold: true,
+      before: () => {},
       run() {
         listAnew();
         quartermaster.list();
@@ -119,7 +131,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
     {
       name: `provider lists again: ${MISSPELT}`,
       every: true,
-      cold: true,
+      before: () => {},
       run() {
         listAnew();
         misspelt(quartermaster, actions);
@@ -147,7 +159,7 @@ function contender(operation: Operation, size: number, suffix: string, quick: bo
   return {
     name: key(size, operation.name + suffix),
     calls: Math.max(1, Math.ceil(quick ? once / 4 : once)),
-    ...(operation.cold ? {} : { before: operation.run }),
+    before: operation.before ?? operation.run,
     run(calls) {
       for (let call = 0; call < calls; call++) operation.run();
     },

@@ -17,12 +17,16 @@ import {
   recordedByHand,
 } from "./others.ts";
 import { micros, type Table, times } from "./table.ts";
+import type { BenchResult, Target } from "./targets.ts";
 
 const OURS = "quartermaster, SQLite file";
 const DIRECT = "the handler, called directly";
+const LANGCHAIN_ZOD = "LangChain tool.invoke, zod";
+const LANGCHAIN_JSON = "LangChain tool.invoke, JSON Schema";
+const MCP = "MCP SDK, client and server in memory";
 
 /** The cost of `invoke()` compared to the bare handler and to the tool calls of other libraries. */
-export async function benchInvoke(library: Library, { quick }: { readonly quick: boolean }): Promise<readonly Table[]> {
+export async function benchInvoke({ quick }: { readonly quick: boolean }, library: Library): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), "qm-bench-"));
   const opened: Quartermaster[] = [];
   const ours = async (effect: Effect, store?: string, rules: readonly TagRule[] = []): Promise<Call> => {
@@ -66,8 +70,8 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     { name: "… approved: stored, claimed, run once", calls: 100, call: await agreed("agreed.db") },
     { name: DIRECT, calls: 50_000, call: () => add(args) },
     { name: "the handler and three rows by hand", calls: 1000, call: byHand.call },
-    { name: "LangChain tool.invoke, zod", calls: 1000, call: langchainZod() },
-    { name: "LangChain tool.invoke, JSON Schema", calls: 1000, call: langchainJson() },
+    { name: LANGCHAIN_ZOD, calls: 1000, call: langchainZod() },
+    { name: LANGCHAIN_JSON, calls: 1000, call: langchainJson() },
     {
       name: "AI SDK, cost of each of 8 tool calls in a step",
       calls: 800,
@@ -76,15 +80,18 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
       without: eight.bare,
     },
     { name: "AI SDK, a whole step with 1 tool call", calls: 150, call: one.step },
-    { name: "MCP SDK, client and server in memory", calls: 400, call: linked.call },
+    { name: MCP, calls: 400, call: linked.call },
   ];
   try {
     const tables: Table[] = [];
+    const targets: Target[] = [];
     for (const width of [1, 32]) {
       const contenders = entries.map((entry) => contender(entry, width, quick ? 0.4 : 1));
-      tables.push(table(await measure(contenders, quick ? 9 : 21), width));
+      const samples = await measure(contenders, quick ? 9 : 21);
+      tables.push(table(samples, width));
+      targets.push(...listTargets(samples, width));
     }
-    return tables;
+    return { tables, targets };
   } finally {
     await linked.close();
     byHand.close();
@@ -117,6 +124,16 @@ async function inFlight(width: number, count: number, call: Call): Promise<void>
     while (left-- > 0) await call();
   };
   await Promise.all(Array.from({ length: width }, worker));
+}
+
+/** A recorded call of a read-only tool, compared to calls that record nothing. */
+function listTargets(samples: ReadonlyMap<string, Sample>, width: number): readonly Target[] {
+  const compare = (name: string, sign: Target["sign"], limit: number): Target => ({
+    name: `invoke() : ${name}, ${width} in flight`,
+    measured: ratio(samples.get(OURS) ?? [], samples.get(name) ?? [], "processor").median,
+    ...{ sign, limit, unit: "×" },
+  });
+  return [compare(LANGCHAIN_ZOD, "≤", 2), compare(LANGCHAIN_JSON, "≤", 2), compare(MCP, "<", 1)];
 }
 
 function table(samples: ReadonlyMap<string, Sample>, width: number): Table {

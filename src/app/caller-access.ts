@@ -6,12 +6,12 @@ import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { SYSTEM_SESSION } from "../core/events.ts";
-import { canonicalJson, type JsonObject } from "../core/json.ts";
+import { getOrCreate, type JsonObject } from "../core/json.ts";
 import { LruMap } from "../core/lru-map.ts";
 import { findNearest } from "../core/nearest.ts";
 import type { ResourceAccess } from "../core/resource-access.ts";
 import { type ActorProblem, type CompiledActor, findActorProblems, isOwner } from "../policy/actors.ts";
-import { decide, evaluateAccess, type PolicyDecision } from "../policy/decide.ts";
+import { type Access, decide, evaluateAccess, hasSharedAccess, type PolicyDecision } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";
 import type { Policy } from "../policy/policy.ts";
 import { type CallerOptions, callerSchema, checkOptions } from "./options.ts";
@@ -87,6 +87,17 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
 const describeProblems = (problems: readonly ActorProblem[]): string =>
   problems.map(({ message }) => message).join("; ");
 const VIEW_LIMIT = 128;
+const ACTOR_LIMIT = 16;
+
+interface DecisionCache {
+  /** The policy and the state of its gates. */
+  readonly basis: readonly unknown[];
+  readonly views: Map<string, View>;
+  /** By actor: the decisions that are the same for all of its callers. */
+  readonly access: Map<string, Map<Action, Access>>;
+  /** By actor. A refused caller may try again and again. */
+  readonly problems: Map<string, string>;
+}
 
 export interface Views {
   /** Throws `unknown_actor`, and `invalid_config` if the actor lists an action that it cannot have. */
@@ -108,14 +119,12 @@ export interface Views {
 
 /**
  * Caches views by caller until the policy, the catalog or a gate changes: a view checks every action once, and a model
- * lists page after page. Unless a rule mentions `ctx`, all sessions of an actor share one. With a visibility policy of
- * the host nothing is cached, because a kill switch must act at once.
+ * lists page after page. All sessions that the rules cannot tell apart share one. With a visibility policy of the host
+ * nothing is cached, because a kill switch must act at once.
  */
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
-  const viewCache = new LruMap<string, View>(VIEW_LIMIT);
-  let basis: unknown[] = [];
-  /** The problems of each actor, cached because a refused caller may try again and again. */
-  const checked = new WeakMap<CompiledActor, { readonly snapshot: CatalogSnapshot; readonly problems: string }>();
+  /** By snapshot, so that a former one can be collected. */
+  const caches = new WeakMap<CatalogSnapshot, DecisionCache>();
   const decisions = new WeakMap<View, Map<string, boolean>>();
   /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;
@@ -152,40 +161,55 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const canReach = (policy: Policy, caller: Caller, { madeFrom }: Action): boolean =>
     madeFrom === undefined || mayUseAll(policy, caller, madeFrom);
 
-  /** The same value while nothing that views depend on has changed. Clears the cache after a change. */
-  function refreshBasis(policy: Policy): unknown {
-    const current = [policy, catalog.snapshot(), ...policy.gates.map((gate) => gate.shut())];
-    if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {
-      viewCache.clear();
-      basis = current;
-    }
-    return basis;
+  /** The same cache while nothing that decisions without arguments depend on has changed. */
+  function getCache(policy: Policy): DecisionCache {
+    const snapshot = catalog.snapshot();
+    const basis = [policy, ...policy.gates.map((gate) => gate.shut())];
+    const known = caches.get(snapshot);
+    if (known?.basis.length === basis.length && basis.every((part, index) => part === known.basis[index])) return known;
+    const cache: DecisionCache = {
+      basis,
+      views: new LruMap(VIEW_LIMIT),
+      access: new LruMap(ACTOR_LIMIT),
+      problems: new Map(),
+    };
+    caches.set(snapshot, cache);
+    return cache;
+  }
+
+  /** Decides on an action once for all callers of an actor, unless it depends on more than the actor. */
+  function createEvaluator(policy: Policy, caller: Caller, snapshot: CatalogSnapshot) {
+    const evaluate = (action: Action) =>
+      evaluateAccess(policy, { action, target: findTarget(snapshot, action), caller });
+    // Otherwise all callers of an actor share one view.
+    if (!policy.ruleIndex.readsCaller) return evaluate;
+    const shared = getOrCreate(getCache(policy).access, caller.actor, () => new Map<Action, Access>());
+    const listed = catalog.snapshot();
+    const isShared = (action: Action | undefined): boolean =>
+      action === undefined || (listed.get(action.name) === action && hasSharedAccess(policy, action));
+    return (action: Action): Access => {
+      const known = shared.get(action);
+      if (known !== undefined) return known;
+      const access = evaluate(action);
+      if (isShared(action) && isShared(findTarget(snapshot, action))) shared.set(action, access);
+      return access;
+    };
   }
 
   function findView(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
     const reached = live.filter((resource) => canReach(policy, caller, resource));
     const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
     const { world } = requireActor(policy, caller.actor);
-    const make = () =>
-      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }), world);
-    if (policy.visibility !== undefined || live.length > 0) return make();
-    refreshBasis(policy);
-    const dependsOnCaller = policy.rules.some(({ condition }) => condition.mentions.has("ctx"));
-    const key = dependsOnCaller ? canonicalJson(caller) : caller.actor;
-    const view = viewCache.get(key) ?? make();
-    viewCache.set(key, view);
-    return view;
+    const create = () => createView(snapshot, createEvaluator(policy, caller, snapshot), world);
+    if (policy.visibility !== undefined || live.length > 0) return create();
+    return getOrCreate(getCache(policy).views, policy.ruleIndex.toCallerKey(caller), create);
   }
 
   function check(policy: Policy, caller: Caller): void {
     const actor = requireActor(policy, caller.actor);
-    const snapshot = catalog.snapshot();
-    const known = checked.get(actor);
-    const isKnown = known?.snapshot === snapshot;
-    const problems = isKnown
-      ? known.problems
-      : describeProblems(findActorProblems(actor, [...policy.actors.values()], snapshot));
-    if (!isKnown) checked.set(actor, { snapshot, problems });
+    const problems = getOrCreate(getCache(policy).problems, actor.name, () =>
+      describeProblems(findActorProblems(actor, [...policy.actors.values()], catalog.snapshot())),
+    );
     if (problems === "") return;
     const hint = "An operator must correct the actor's tools. {qm doctor} shows how.";
     throw new QmError("invalid_config", problems, { hint });
@@ -218,7 +242,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       return { ...explained, visible: false, decision: "deny", because: { layer: "visibility", rule } };
     },
     mayUseAll,
-    rights: (policy) => (policy.visibility === undefined ? refreshBasis(policy) : {}),
+    rights: (policy) => (policy.visibility === undefined ? getCache(policy) : {}),
     access(policy, caller, resource) {
       if (!canReach(policy, caller, resource)) return "hidden";
       const view = addLiveResources(catalog.snapshot(), [resource]);

@@ -20,13 +20,12 @@ export interface View {
   pending(categories?: readonly string[]): readonly PendingSource[];
 }
 
-/** `evaluate` asks the policy about an action and, for a resource, the operation it runs. */
+/** `getAccess` asks the policy about an action and, for a resource, the operation it runs. */
 export function createView(
   snapshot: CatalogSnapshot,
-  evaluate: (action: Action, target: Action | undefined) => { visible: boolean; approval: ApprovalRequirement },
+  getAccess: (action: Action) => { readonly visible: boolean; readonly approval: ApprovalRequirement },
   world?: World,
 ): View {
-  const getAccess = (action: Action) => evaluate(action, findTarget(snapshot, action));
   const served = new Map<Action["serves"], boolean>();
   const sees = (action: Action): boolean =>
     getAccess(action).visible && (action.serves === undefined || isServing(action.serves));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { analyzeExpression, type PartialAnswer } from "./expression-analysis.ts";
+import { analyzeExpression, listRequiredFields, type PartialAnswer } from "./expression-analysis.ts";
 
 test("lists the fields that are read directly of each variable", () => {
   const { fields } = analyzeExpression(
@@ -31,4 +31,16 @@ test.each<[string, PartialAnswer]>([
   ["tool.tags.exists(t, t == 'x')", "true"],
 ])("answers %s without args and ctx: %s", (text, expected) => {
   expect(analyzeExpression(text).answer({ tool: { name: "a", tags: ["x"] }, actor: {} })).toBe(expected);
+});
+
+test.each<[string, readonly string[]]>([
+  ["'a' in args && args.a > 1", ["a"]],
+  ["tool.name == 'x' && (has(args.b) && 'c' in args) && args.d", ["b", "c"]],
+  ["'a' in args || has(args.b)", []],
+  ["!('a' in args) && !has(args.b)", []],
+  ["'a' in args.list && has(args.a.b) && args.a in args", []],
+  ["'a' in actor && has(actor.b)", []],
+  ["['a'].exists(args, has(args.b))", []],
+])("lists the fields that a condition cannot do without: %s", (text, expected) => {
+  expect(listRequiredFields(text, "args")).toEqual(expected);
 });

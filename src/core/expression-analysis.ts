@@ -1,13 +1,21 @@
 import { type ASTNode, serialize } from "@marcbachmann/cel-js";
-import { CALL_VARIABLES, type Condition, compileOpenCondition, findVariables, parseExpression } from "./expression.ts";
-import { isRecord } from "./json.ts";
+import {
+  CALL_VARIABLES,
+  type Condition,
+  compileOpenCondition,
+  listReads,
+  parseExpression,
+  type VariableRead,
+} from "./expression.ts";
 
 /** `error`: it fails for these variables. `unknown`: it depends on a variable that is not given. */
 export type PartialAnswer = "true" | "false" | "error" | "unknown";
 
+type FieldRead = VariableRead & { readonly field: string };
+
 export interface ExpressionAnalysis {
   /** The fields it reads directly of its variables, as in `tool.effect` or `args["path"]`. */
-  readonly fields: readonly { readonly variable: string; readonly field: string }[];
+  readonly fields: readonly FieldRead[];
   /** Evaluates it with only some of its variables. */
   answer(variables: Readonly<Record<string, unknown>>): PartialAnswer;
 }
@@ -15,22 +23,25 @@ export interface ExpressionAnalysis {
 /** Analyzes a valid condition, for checks of a configuration. Decisions use `Condition.holds`. */
 export function analyzeExpression(text: string): ExpressionAnalysis {
   const ast = parseExpression(text);
-  return { fields: listFields(ast), answer: createEvaluator(ast) };
+  return { fields: listReads(ast).filter(isFieldRead), answer: createEvaluator(ast) };
 }
 
-function listFields(ast: ASTNode): ExpressionAnalysis["fields"] {
-  const found = new Map<string, { variable: string; field: string }>();
-  const visit = (part: unknown): void => {
-    if (Array.isArray(part)) for (const each of part) visit(each);
-    if (!isNode(part)) return;
-    const [object, key] = Array.isArray(part.args) ? part.args : [];
-    const field = part.op === "." ? key : part.op === "[]" && isNode(key) && key.op === "value" ? key.args : undefined;
-    if (isNode(object) && object.op === "id" && typeof field === "string")
-      found.set(`${object.args}.${field}`, { variable: String(object.args), field });
-    visit(part.args);
+const isFieldRead = (read: VariableRead): read is FieldRead => read.field !== undefined;
+
+/** The fields of a variable without which the condition is false: `'path' in args && …`, `has(args.path) && …`. */
+export function listRequiredFields(text: string, variable: string): readonly string[] {
+  const isVariable = (node: ASTNode): boolean => node.op === "id" && node.args === variable;
+  const visit = (node: ASTNode): readonly string[] => {
+    if (node.op === "&&") return node.args.flatMap(visit);
+    if (node.op === "in") {
+      const [key, object] = node.args;
+      return isVariable(object) && key.op === "value" && typeof key.args === "string" ? [key.args] : [];
+    }
+    if (node.op !== "call" || node.args[0] !== "has") return [];
+    const [field] = node.args[1];
+    return field?.op === "." && isVariable(field.args[0]) ? [field.args[1]] : [];
   };
-  visit(ast);
-  return [...found.values()];
+  return visit(parseExpression(text));
 }
 
 type Evaluator = ExpressionAnalysis["answer"];
@@ -50,8 +61,8 @@ function createEvaluator(node: ASTNode): Evaluator {
       return order.find((answer) => answers.includes(answer)) ?? "unknown";
     };
   }
-  const mentioned = findVariables(node);
-  const needed = CALL_VARIABLES.filter((name) => mentioned.has(name));
+  const mentioned = listReads(node).map(({ variable }) => variable);
+  const needed = CALL_VARIABLES.filter((name) => mentioned.includes(name));
   let condition: Condition | undefined;
   return (variables) => {
     if (needed.some((name) => !Object.hasOwn(variables, name))) return "unknown";
@@ -65,4 +76,3 @@ function createEvaluator(node: ASTNode): Evaluator {
 }
 
 const NEGATED = { true: "false", false: "true", error: "error", unknown: "unknown" } as const;
-const isNode = (part: unknown): part is ASTNode => isRecord(part) && "op" in part;

@@ -35,14 +35,16 @@ const PAIRS_PER_UNIT = 32;
  */
 export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () => T) => T {
   let budget: WorkBudget = { left: 0 };
-  let sizes = new WeakMap<object, number>();
-  let fieldCounts = new WeakMap<object, number>();
+  // Created when first needed, because most evaluations measure nothing.
+  let sizes: WeakMap<object, number> | undefined;
+  let fieldCounts: WeakMap<object, number> | undefined;
   const pay = (units: number): void => spend(budget, units);
   const compilePattern = createPatternCompiler();
 
   /** Cached for each evaluation, because measuring is work, too. */
   function measureSize(value: unknown): number {
     if (typeof value !== "object" || value === null) return measureLength(value) / ITEMS_PER_UNIT;
+    sizes ??= new WeakMap();
     return getOrCreate(sizes, value, () => {
       const size = measureDeepSize(value, budget.left);
       pay(size);
@@ -52,6 +54,7 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
 
   function countFields(value: unknown): number {
     if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return 0;
+    fieldCounts ??= new WeakMap();
     return getOrCreate(fieldCounts, value, () => Object.keys(value).length);
   }
 
@@ -130,8 +133,8 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
   visitNodes(ast, meter, meterLoop);
   return (evaluationBudget, evaluate) => {
     budget = evaluationBudget;
-    sizes = new WeakMap();
-    fieldCounts = new WeakMap();
+    sizes = undefined;
+    fieldCounts = undefined;
     return evaluate();
   };
 }

@@ -7,9 +7,15 @@ import { WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 export interface Condition {
   readonly text: string;
   readonly mentions: ReadonlySet<string>;
+  readonly reads: readonly VariableRead[];
   /** Throws `invalid_expression`, or `not_evaluated` at the work limit. Callers must then fail closed. */
   holds(variables: Readonly<Record<string, unknown>>, budget?: WorkBudget): boolean;
+  /** As `holds`, but undefined instead of an error. */
+  answer(variables: Readonly<Record<string, unknown>>, budget: WorkBudget): boolean | undefined;
 }
+
+/** `field`: read directly, as in `tool.effect` or `args["path"]`. Undefined: the variable is used as a whole. */
+export type VariableRead = { readonly variable: string; readonly field: string | undefined };
 
 export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
 
@@ -50,11 +56,20 @@ function compile(text: string, scope: Environment): Condition {
   const checked = program.check();
   if (!checked.valid) throw createError(getFirstLine(checked.error));
   if (checked.type !== "bool" && checked.type !== "dyn") throw createError(`gives ${checked.type}, not true or false`);
-  const mentions = findVariables(program.ast);
+  const reads = listReads(program.ast);
   const evaluateMetered = attempt(() => meterExpression(program.ast));
   return {
     text,
-    mentions,
+    mentions: new Set(reads.map(({ variable }) => variable)),
+    reads,
+    answer(variables, budget) {
+      try {
+        const answer = evaluateMetered(budget, () => program(variables));
+        return typeof answer === "boolean" ? answer : undefined;
+      } catch {
+        return undefined;
+      }
+    },
     holds(variables, budget = { left: WORK_LIMIT }) {
       let answer: unknown;
       try {
@@ -101,17 +116,23 @@ function createEnvironment(): Environment {
   return created.registerOperator("double % double: double", (a: number, b: number) => a % b);
 }
 
-export function findVariables(ast: ASTNode): ReadonlySet<string> {
-  const found = new Set<string>();
+export function listReads(ast: ASTNode): readonly VariableRead[] {
+  const found = new Map<string, VariableRead>();
+  const add = (variable: string, field: string | undefined) =>
+    found.set(JSON.stringify([variable, field]), { variable, field });
   const visit = (part: unknown): void => {
     if (Array.isArray(part)) for (const each of part) visit(each);
-    if (!isRecord(part) || !("op" in part)) return;
-    if (part.op === "id") found.add(String(part.args));
-    visit(part.args);
+    if (!isNode(part)) return;
+    if (part.op === "id") add(part.args, undefined);
+    const [object, key] = Array.isArray(part.args) ? part.args : [];
+    const field = part.op === "." ? key : part.op === "[]" && isNode(key) && key.op === "value" ? key.args : undefined;
+    if (isNode(object) && object.op === "id" && typeof field === "string") add(object.args, field);
+    else visit(part.args);
   };
   visit(ast);
-  return found;
+  return [...found.values()];
 }
 
+const isNode = (part: unknown): part is ASTNode => isRecord(part) && "op" in part;
 const quote = (text: string): string => JSON.stringify(clip(text, 120));
 const getFirstLine = (thrown: unknown): string => getErrorMessage(thrown).split("\n", 1)[0] ?? "";

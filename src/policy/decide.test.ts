@@ -5,7 +5,7 @@ import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { type ActorConfig, findActorProblems } from "./actors.ts";
-import { decide, listObjections } from "./decide.ts";
+import { decide, hasSharedAccess, listObjections } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { compilePolicy, type PolicyOptions } from "./policy.ts";
 
@@ -502,4 +502,24 @@ describe("explain", () => {
         .map(({ layer }) => layer),
     ).toEqual(["tool-policy", "actor"]);
   });
+});
+
+test.each<[string, boolean, PolicyOptions, Partial<Action>]>([
+  ["no rule", true, {}, {}],
+  ["a rule about the actor", true, { rules: [{ rule: "actor.scope == 'admin'", effect: "hide" }] }, {}],
+  ["a rule about the caller", false, { rules: [{ rule: "ctx.tenant == 'acme'", effect: "hide" }] }, {}],
+  [
+    "one about the caller and others",
+    true,
+    { rules: [{ rule: "ctx.hops > 1 && 'x' in tool.tags", effect: "hide" }] },
+    {},
+  ],
+  ["one about the call", true, { rules: [{ rule: "ctx.tenant == args.tenant", effect: "deny" }] }, {}],
+  ["a visibility policy", false, { visibility: { visibleTools: (actions) => actions } }, {}],
+  ["a gate", false, { gates: [{ name: "g", guards: "file__*", shut: () => undefined }] }, {}],
+  ["another gate", true, { gates: [{ name: "g", guards: "web__*", shut: () => undefined }] }, {}],
+  ["an owner", false, {}, { owner: { session: "s1" } }],
+  ["an acceptance", false, {}, { isAccepted: () => true }],
+])("with %s, all callers of an actor have the same access: %j", (_, expected, options, more) => {
+  expect(hasSharedAccess(compilePolicy(options), { ...read, ...more })).toBe(expected);
 });

@@ -42,14 +42,38 @@ export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision
 }
 
 /** Decides without arguments whether the caller may see the action, and whether its calls need approval. */
-export function evaluateAccess(policy: Policy, question: PolicyQuestion) {
+export function evaluateAccess(policy: Policy, question: PolicyQuestion): Access {
   const decision = decide(policy, question);
   const canAsk = [question.action, question.target].some(
     (action) => action !== undefined && getApprovalRule(action, policy.approvals.categories) !== false,
   );
   const approval: ApprovalRequirement = decision.kind === "ask" ? "always" : canAsk ? "conditional" : "never";
-  return { visible: decision.kind === "allow" || !decision.hidden, approval };
+  return ACCESS[approval][decision.kind === "deny" && decision.hidden ? "hidden" : "visible"];
 }
+
+export type Access = { readonly visible: boolean; readonly approval: ApprovalRequirement };
+
+const createAccess = (approval: ApprovalRequirement) => ({
+  visible: Object.freeze({ visible: true, approval }),
+  hidden: Object.freeze({ visible: false, approval }),
+});
+
+// One object for each answer, because large catalogs keep many.
+const ACCESS = {
+  always: createAccess("always"),
+  conditional: createAccess("conditional"),
+  never: createAccess("never"),
+};
+
+/** Whether `evaluateAccess` always gives all callers with the same actor the same answer about an action. */
+export const hasSharedAccess = ({ visibility, gates, ruleIndex }: Policy, action: Action): boolean =>
+  visibility === undefined &&
+  action.owner === undefined &&
+  action.isAccepted === undefined &&
+  gates.every(({ guards }) => guards.findMatch(action) === undefined) &&
+  ruleIndex
+    .findRules(action)
+    .every(({ rule, isSettled }) => isSettled || rule.aboutArgs || !rule.condition.mentions.has("ctx"));
 
 export function listObjections(policy: Policy, question: PolicyQuestion) {
   const budget = { left: WORK_LIMIT };
@@ -87,7 +111,7 @@ function checkAction(
     case "gates":
       return checkGates(policy.gates, action);
     case "tag-rules":
-      return checkTagRules(policy.rules, getFacts, args !== undefined, budget);
+      return checkTagRules(policy.ruleIndex.findRules(action), getFacts, args, budget);
     case "visibility":
       return checkVisibility(policy.visibility, action, caller);
     case "actor":

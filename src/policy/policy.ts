@@ -5,6 +5,7 @@ import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } fro
 import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from "./approval-rules.ts";
 import type { Budgets } from "./budget.ts";
 import { type PolicyLayer, policyLayers } from "./objection.ts";
+import { createRuleIndex, type RuleIndex } from "./rule-index.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
 import {
   type CompiledGate,
@@ -39,6 +40,7 @@ export interface Policy {
   readonly tools: CompiledToolPolicy;
   readonly gates: readonly CompiledGate[];
   readonly rules: readonly CompiledTagRule[];
+  readonly ruleIndex: RuleIndex;
   readonly visibility: ToolVisibilityPolicy | undefined;
   readonly actors: ReadonlyMap<string, CompiledActor>;
   readonly worlds: Worlds;
@@ -50,6 +52,7 @@ export interface Policy {
 export function compilePolicy(options: PolicyOptions = {}): Policy {
   const { tools = {}, gates = [], rules = [], visibility, budgets = {}, approvals = {} } = options;
   const { actors = [DEFAULT_ACTOR], world } = options;
+  const compiledRules = rules.map(compileTagRule);
   const worlds = new Map((options.worlds ?? []).map((each) => [each.name, compileWorld(each)]));
   const defaultWorld = requireWorld(worlds, world, "world");
   return {
@@ -73,7 +76,8 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       requireTags: tools.requireTags ?? [],
     },
     gates: gates.map(compileGate),
-    rules: rules.map(compileTagRule),
+    rules: compiledRules,
+    ruleIndex: createRuleIndex(compiledRules),
     visibility,
     actors: new Map(
       actors.map((actor) => {

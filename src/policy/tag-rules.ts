@@ -1,5 +1,7 @@
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
+import { listRequiredFields } from "../core/expression-analysis.ts";
+import type { JsonObject } from "../core/json.ts";
 import { type Duration, parseDuration } from "../core/runtime.ts";
 import { type WorkBudget, WorkExceeded } from "../core/work-budget.ts";
 import type { CallFacts } from "./call-facts.ts";
@@ -30,21 +32,29 @@ export function compileTagRule({ rule, name: label = rule, effect, reason, level
   }
   const standard = effect === "ask" ? "A person must approve this call." : "The policy does not allow this call.";
   const expiresInMs = expiresIn === undefined ? undefined : parseDuration(expiresIn);
-  return { label, condition, effect, reason: reason ?? standard, aboutArgs, level, expiresInMs };
+  const requiredArgs = listRequiredFields(rule, "args");
+  return { label, condition, effect, reason: reason ?? standard, aboutArgs, requiredArgs, level, expiresInMs };
 }
 
-/** The strongest objection of all rules. A rule that cannot be evaluated counts as true. */
+/** A rule that can be true for an action. `isSettled`: it is, for every caller and all arguments. */
+export interface ApplicableRule {
+  readonly rule: CompiledTagRule;
+  readonly isSettled: boolean;
+}
+
+/** The strongest objection of these rules. A rule that cannot be evaluated counts as true. */
 export function checkTagRules(
-  rules: readonly CompiledTagRule[],
+  rules: readonly ApplicableRule[],
   facts: () => CallFacts,
-  withArgs: boolean,
+  args: JsonObject | undefined,
   budget?: WorkBudget,
 ): Objection | undefined {
   let strongest: Objection | undefined;
-  for (const rule of rules) {
-    if (rule.aboutArgs && !withArgs) continue;
+  for (const { rule, isSettled } of rules) {
+    if (rule.aboutArgs && (args === undefined || rule.requiredArgs.some((name) => !Object.hasOwn(args, name))))
+      continue;
     if (strongest?.effect === "deny" && rule.effect !== "hide") continue;
-    const match = evaluateCondition(rule.condition, facts(), budget);
+    const match = isSettled ? TRUE : evaluateCondition(rule.condition, facts(), budget);
     if (match === undefined) continue;
     const { effect, level, expiresInMs } = rule;
     strongest = pickStrongerObjection(strongest, {
@@ -60,12 +70,13 @@ export function checkTagRules(
   return strongest;
 }
 
+const TRUE = { note: "", unevaluated: false };
 const UNEVALUATED = "A rule of the policy could not be evaluated: it needs more work than one call may do.";
 
 /** Undefined when the rule is false. `note` tells the operator why a failed rule counts as true. */
 function evaluateCondition(condition: Condition, facts: CallFacts, budget: WorkBudget | undefined) {
   try {
-    return condition.holds(facts, budget) ? { note: "", unevaluated: false } : undefined;
+    return condition.holds(facts, budget) ? TRUE : undefined;
   } catch (thrown) {
     const note = ` (counted as true: ${thrown instanceof Error ? thrown.message : "it failed"})`;
     return { note, unevaluated: thrown instanceof WorkExceeded };
