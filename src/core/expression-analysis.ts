@@ -14,7 +14,7 @@ export interface ExpressionAnalysis {
 
 /** Analyzes a valid condition, for checks of a configuration. Decisions use `Condition.holds`. */
 export function analyzeExpression(text: string): ExpressionAnalysis {
-  const ast = parseExpression(text);
+  const ast = parseExpression(text) as ASTNode;
   return { fields: listFields(ast), answer: createEvaluator(ast) };
 }
 

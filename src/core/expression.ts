@@ -1,4 +1,4 @@
-import { type ASTNode, Environment } from "@marcbachmann/cel-js";
+import { Environment } from "@marcbachmann/cel-js";
 import { getErrorMessage, QmError } from "./errors.ts";
 import { meterExpression } from "./expression-metering.ts";
 import { clip, isRecord } from "./json.ts";
@@ -33,7 +33,7 @@ export const compileOpenCondition = (text: string): Condition =>
   compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
 
 /** The syntax tree of a valid expression. */
-export const parseExpression = (text: string): ASTNode =>
+export const parseExpression = (text: string): unknown =>
   getEnvironment().clone({ unlistedVariablesAreDyn: true }).parse(text).ast;
 
 function compile(text: string, scope: Environment): Condition {
@@ -101,7 +101,7 @@ function createEnvironment(): Environment {
   return created.registerOperator("double % double: double", (a: number, b: number) => a % b);
 }
 
-export function findVariables(ast: ASTNode): ReadonlySet<string> {
+export function findVariables(ast: unknown): ReadonlySet<string> {
   const found = new Set<string>();
   const visit = (part: unknown): void => {
     if (Array.isArray(part)) for (const each of part) visit(each);
