@@ -5,8 +5,8 @@ export interface Bundle {
   /** The name of each output file, without ".js", and its source. */
   readonly input: Readonly<Record<string, string>>;
   readonly folder: string;
-  /** Default: `esm`. */
-  readonly format?: "esm" | "cjs";
+  /** Default: `esm`. `launcher`: CommonJS with `import()`, in a file that ends with ".js". */
+  readonly format?: "esm" | "cjs" | "launcher";
   /** Replaces global names in the source. */
   readonly define?: Readonly<Record<string, string>>;
   /** Whether to remove what the folder contains. Default: true. */
@@ -25,7 +25,7 @@ const group = { debugName: "packages", test: /node_modules|sdk-shims/, includeDe
 /** Bundles sources with their packages. A warning is an error. */
 export function bundle(options: Bundle): Promise<RolldownOutput> {
   const { input, folder, format = "esm", define = {}, clean = true, external = isNative, nameShared } = options;
-  const name = format === "esm" ? "[name].js" : "[name].cjs";
+  const name = format === "cjs" ? "[name].cjs" : "[name].js";
   return build({
     cwd: root,
     input: { ...input },
@@ -40,9 +40,9 @@ export function bundle(options: Bundle): Promise<RolldownOutput> {
     transform: { define: { ...define } },
     output: {
       dir: folder,
-      format,
+      format: format === "esm" ? "esm" : "cjs",
       // The command's own loader has no `import()`.
-      dynamicImportInCjs: false,
+      dynamicImportInCjs: format === "launcher",
       cleanDir: clean,
       entryFileNames: name,
       chunkFileNames: name,

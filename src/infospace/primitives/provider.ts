@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction, extendAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { SAY_LOGGER } from "../../core/caller.ts";
 import { INFOSPACE } from "../resource-access.ts";
@@ -28,8 +28,7 @@ export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
     ...[setActions, searchActions, messageActions].flatMap((create) => create(parts)),
   ];
   // Notes hold what a model may see, with redaction tokens. Only a message to a person gets the original values.
-  const keepTokens = (action: Action) =>
-    action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+  const keepTokens = (action: Action) => (action.entry === "say" ? action : extendAction(action, { keepsTokens: true }));
   const actions = created.map(keepTokens);
   const capability = "Store long results and work with them by their handles, without reading them whole.";
   return { category: INFOSPACE, capability, list: () => actions };

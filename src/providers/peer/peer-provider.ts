@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction, extendAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
 import { PEER_CATEGORY } from "../../core/delegation.ts";
 import type { JsonObject } from "../../core/json.ts";
@@ -110,5 +110,5 @@ export function defineLocalPeer({ name, description, isExposed, delegate }: Loca
     run: (args, context) => delegate(args as DelegatedMessage, context),
   });
   // The model of the actor sees the message, so it gets tokens like any other model.
-  return Object.freeze({ ...action, localActor: name, peerExposed: isExposed, keepsTokens: true });
+  return extendAction(action, { localActor: name, peerExposed: isExposed, keepsTokens: true });
 }
