@@ -32,7 +32,12 @@ export type { FilePart, FilePortion, FilePortionOptions } from "./approval/file-
 export type { ApprovalRequestPart, SuspendedTurn, Turn, WaitingCallView } from "./approval/turn.ts";
 export type { ResumedTurn, ResumeOptions, TurnCallResult, Turns } from "./approval/turn-service.ts";
 export type { TurnEnd, TurnQuery, TurnState, TurnView, WaitingCall } from "./approval/turn-store.ts";
-export { defineCheckedAction as defineAction, defineResource, type PendingSource, type Provider } from "./catalog/define-action.ts";
+export {
+  defineCheckedAction as defineAction,
+  defineResource,
+  type PendingSource,
+  type Provider,
+} from "./catalog/define-action.ts";
 export type { ToolRegistration } from "./catalog/tool-registry.ts";
 export type {
   Action,

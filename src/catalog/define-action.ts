@@ -1,7 +1,13 @@
 import type { Action, ArgumentTransform, CallContext, Handler, JsonSchema } from "../core/action.ts";
 import { cloneFrozen } from "../core/json.ts";
 import { type ActionName, actionName } from "../core/names.ts";
-import { addSchemaCheck, type InputSchema, isStandardSchema, type SchemaOutput, toJsonSchema } from "../core/standard-schema.ts";
+import {
+  addSchemaCheck,
+  type InputSchema,
+  isStandardSchema,
+  type SchemaOutput,
+  toJsonSchema,
+} from "../core/standard-schema.ts";
 
 /** A part of a provider that has not been asked yet which actions it has, for example an MCP server. */
 export interface PendingSource {
