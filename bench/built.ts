@@ -23,14 +23,13 @@ export async function builtModules<Modules extends readonly unknown[]>(
   mkdirSync(cache, { recursive: true });
   const folder = mkdtempSync(join(cache, "qm-bench-"));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  const args = ["--import", "tsx", join(root, "scripts/bundle-library.ts"), folder];
+  const { stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-  const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
-  const args = [compiler, "-p", join(root, "tsconfig.build.json"), "--outDir", folder, "--declaration", "false"];
-  const { stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
   const files = names.map((name) => join(folder, name));
   if (!files.every((file) => existsSync(file))) {
     remove();
-    throw new Error(`tsc did not write ${names.join(", ")}: ${stdout}`);
+    throw new Error(`the build did not write ${names.join(", ")}: ${stderr}`);
   }
   const modules = await Promise.all(files.map((file) => import(pathToFileURL(file).href)));
   return { modules: modules as unknown as Modules, remove };

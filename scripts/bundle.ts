@@ -5,25 +5,27 @@ export interface Bundle {
   /** The name of each output file, without ".js", and its source. */
   readonly input: Readonly<Record<string, string>>;
   readonly folder: string;
-  /** Default: `esm`. */
-  readonly format?: "esm" | "cjs";
+  /** Default: `esm`. `launcher`: CommonJS with `import()`, in a file that ends with ".js". */
+  readonly format?: "esm" | "cjs" | "launcher";
   /** Replaces global names in the source. */
   readonly define?: Readonly<Record<string, string>>;
   /** Whether to remove what the folder contains. Default: true. */
   readonly clean?: boolean;
-  /** Packages that are imported and not bundled. The default is the list for the published command. */
+  /** Packages that are imported and not bundled. Default: native code. */
   readonly external?: (id: string) => boolean;
+  /** Names the file of a module that is not our own. Absent: it is put where it is used. */
+  readonly nameShared?: (id: string) => string;
 }
 
 const root = join(import.meta.dirname, "..");
 const shims = join(import.meta.dirname, "sdk-shims.ts");
-// Native code, and what most runs do not need: a few megabytes of data, and the providers of language models.
-const isHeavy = (id: string) => /^(?:@photostructure\/sqlite$|gpt-tokenizer\/|@ai-sdk\/)/.test(id);
+const isNative = (id: string) => id === "@photostructure/sqlite";
+const group = { debugName: "packages", test: /node_modules|sdk-shims/, includeDependenciesRecursively: false };
 
 /** Bundles sources with their packages. A warning is an error. */
 export function bundle(options: Bundle): Promise<RolldownOutput> {
-  const { input, folder, format = "esm", define = {}, clean = true, external = isHeavy } = options;
-  const name = format === "esm" ? "[name].js" : "[name].cjs";
+  const { input, folder, format = "esm", define = {}, clean = true, external = isNative, nameShared } = options;
+  const name = format === "cjs" ? "[name].cjs" : "[name].js";
   return build({
     cwd: root,
     input: { ...input },
@@ -34,16 +36,18 @@ export function bundle(options: Bundle): Promise<RolldownOutput> {
       alias: { "@modelcontextprotocol/client/_shims": shims, "@modelcontextprotocol/server/_shims": shims },
     },
     external,
+    preserveEntrySignatures: nameShared === undefined ? "exports-only" : "allow-extension",
     transform: { define: { ...define } },
     output: {
       dir: folder,
-      format,
+      format: format === "esm" ? "esm" : "cjs",
       // The command's own loader has no `import()`.
-      dynamicImportInCjs: false,
+      dynamicImportInCjs: format === "launcher",
       cleanDir: clean,
       entryFileNames: name,
       chunkFileNames: name,
       comments: { jsdoc: false },
+      ...(nameShared && { codeSplitting: { groups: [{ ...group, name: nameShared }] } }),
     },
     onLog(level, { message }) {
       if (level === "warn") throw new Error(message);

@@ -32,7 +32,12 @@ export type { FilePart, FilePortion, FilePortionOptions } from "./approval/file-
 export type { ApprovalRequestPart, SuspendedTurn, Turn, WaitingCallView } from "./approval/turn.ts";
 export type { ResumedTurn, ResumeOptions, TurnCallResult, Turns } from "./approval/turn-service.ts";
 export type { TurnEnd, TurnQuery, TurnState, TurnView, WaitingCall } from "./approval/turn-store.ts";
-export { defineAction, defineResource, type PendingSource, type Provider } from "./catalog/define-action.ts";
+export {
+  defineCheckedAction as defineAction,
+  defineResource,
+  type PendingSource,
+  type Provider,
+} from "./catalog/define-action.ts";
 export type { ToolRegistration } from "./catalog/tool-registry.ts";
 export type {
   Action,
@@ -59,7 +64,8 @@ export type {
   SayListener,
 } from "./core/caller.ts";
 export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors.ts";
-export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
+export { eventShapes } from "./core/event-shapes.ts";
+export type { EventType, NewEvent } from "./core/events.ts";
 export { type Content, type ContentBlock, Streamed, WithContent } from "./core/handler-result.ts";
 export type { Json, JsonObject } from "./core/json.ts";
 export type {

@@ -7,7 +7,7 @@ import { exitCodes } from "../src/cli/exit-codes.ts";
 import { main } from "../src/cli/main.ts";
 import { parseConfig } from "../src/config/parse.ts";
 import { errorCodes } from "../src/core/errors.ts";
-import { eventShapes } from "../src/core/events.ts";
+import { eventShapes } from "../src/core/event-shapes.ts";
 import { CALL_VARIABLES, compileCondition } from "../src/core/expression.ts";
 import { policyLayers } from "../src/policy/objection.ts";
 import { findCompiled } from "./support/compiled.ts";

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
 import type { ProgramHost } from "../providers/skill/code/program.ts";
 
-/** The folder of this package, which is not equally far up from the source, the library and the command. */
+/** The folder of this package, which is not equally far up from the source, the library and the command in `dist/bin`. */
 export function findPackageFolder(from: string = import.meta.dirname): string {
-  if (existsSync(join(from, "package.json"))) return from;
+  if (existsSync(join(from, "package.json")) && basename(from) !== "bin") return from;
   const above = dirname(from);
   if (above === from) throw new TypeError(`${import.meta.dirname} is in no package`);
   return findPackageFolder(above);

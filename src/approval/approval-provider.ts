@@ -60,7 +60,7 @@ function createActions(
       entry: "await",
       description: "Wait for the outcome of a call of yours that a person must approve.",
       effect: "read",
-      input: z.object({ approval_id: approvalId, wait_ms: wait }),
+      input: z.lazy(() => z.object({ approval_id: approvalId, wait_ms: wait })),
       examples: [{ args: { approval_id: "01J00000000000000000000000", wait_ms: 1000 } }],
       run: ({ approval_id, wait_ms: timeoutMs }, { caller, signal, untimed, sees }) =>
         untimed(async () => formatOutcome(await approvals.outcome(approval_id, { caller, signal, timeoutMs }), sees)),
@@ -70,7 +70,7 @@ function createActions(
       entry: "list",
       description: "List the calls of this conversation that wait for a person.",
       effect: "read",
-      input: z.object({}),
+      input: z.lazy(() => z.object({})),
       examples: [{ args: {} }],
       // Without the arguments: they may hold values that the model has only tokens for.
       run: async (_, { caller }) => ({
@@ -90,7 +90,7 @@ function createActions(
       description: "Withdraw a call of yours that waits for a person, so that it never runs.",
       effect: "write",
       idempotent: true,
-      input: z.object({ approval_id: approvalId, reason: z.string().max(REASON_LIMIT).optional() }),
+      input: z.lazy(() => z.object({ approval_id: approvalId, reason: z.string().max(REASON_LIMIT).optional() })),
       examples: [{ args: { approval_id: "01J00000000000000000000000", reason: "No longer needed." } }],
       run: async ({ approval_id, reason }, { caller }) => {
         const { state } = await approvals.withdraw(approval_id, caller, reason);

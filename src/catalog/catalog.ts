@@ -3,7 +3,7 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { cloneFrozen, isDeepFrozen, isRecord } from "../core/json.ts";
 import { assertCategory, quoteName } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
-import type { PendingSource, Provider } from "./define-action.ts";
+import { extendAction, isUnreadSchema, type PendingSource, type Provider, SCHEMA_FIELDS } from "./define-action.ts";
 import { type CatalogSnapshot, takeSnapshot } from "./snapshot.ts";
 import { isReservedName } from "./spelling.ts";
 
@@ -154,6 +154,7 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
 const listPending = ({ provider }: ProviderSlot): readonly PendingSource[] => provider.pending?.() ?? [];
 
 const guarded = new WeakSet<JsonSchema>();
+const SCHEMA_USES = { inputSchema: "arguments", outputSchema: "result" } as const;
 
 function findActionProblem(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
   if (!isRecord(action) || typeof action.name !== "string") return "something is left out: it is no action";
@@ -161,10 +162,14 @@ function findActionProblem(category: string, action: Action, seen: ReadonlySet<s
   const reserved = action.aliases?.find(isReservedName);
   if (reserved !== undefined) return `${action.name} is left out: its alias ${quoteName(reserved)} is reserved`;
   if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
-  const { inputSchema, outputSchema } = action;
   try {
-    if (!guarded.has(inputSchema)) guardSchema(inputSchema, "arguments");
-    if (outputSchema !== undefined && !guarded.has(outputSchema)) guardSchema(outputSchema, "result");
+    for (const field of SCHEMA_FIELDS) {
+      // The tests guard our own.
+      if (isUnreadSchema(action, field)) continue;
+      const { [field]: schema } = action;
+      const isMissing = field === "outputSchema" && schema === undefined;
+      if (!isMissing && !(schema && guarded.has(schema))) guardSchema(schema, SCHEMA_USES[field]);
+    }
     return undefined;
   } catch (thrown) {
     return `${action.name} is left out: ${getErrorMessage(thrown)}`;
@@ -172,10 +177,9 @@ function findActionProblem(category: string, action: Action, seen: ReadonlySet<s
 }
 
 function freezeSchemas(action: Action): Action {
-  const inputSchema = freezeSchema(action.inputSchema);
-  const outputSchema = action.outputSchema && freezeSchema(action.outputSchema);
-  if (inputSchema === action.inputSchema && outputSchema === action.outputSchema) return action;
-  return Object.freeze({ ...action, inputSchema, ...(outputSchema === undefined ? {} : { outputSchema }) });
+  const read = SCHEMA_FIELDS.filter((field) => !isUnreadSchema(action, field) && action[field] !== undefined);
+  const frozen = Object.fromEntries(read.map((field) => [field, freezeSchema(action[field] ?? {})]));
+  return read.every((field) => frozen[field] === action[field]) ? action : extendAction(action, frozen);
 }
 
 function freezeSchema(schema: JsonSchema): JsonSchema {

@@ -1,7 +1,13 @@
-import type { Action, ArgumentTransform, CallContext, Handler } from "../core/action.ts";
+import type { Action, ArgumentTransform, CallContext, Handler, JsonSchema } from "../core/action.ts";
 import { cloneFrozen } from "../core/json.ts";
 import { type ActionName, actionName } from "../core/names.ts";
-import { addSchemaCheck, type InputSchema, type SchemaOutput, toJsonSchema } from "../core/standard-schema.ts";
+import {
+  addSchemaCheck,
+  type InputSchema,
+  isStandardSchema,
+  type SchemaOutput,
+  toJsonSchema,
+} from "../core/standard-schema.ts";
 
 /** A part of a provider that has not been asked yet which actions it has, for example an MCP server. */
 export interface PendingSource {
@@ -56,21 +62,66 @@ interface ActionDeclaration<Schema extends InputSchema>
   run(args: SchemaOutput<Schema>, context: CallContext): unknown;
 }
 
-/** Declares an action of a provider. The schema types the arguments of `run`. */
+/** Declares an action of a provider. The schema types the arguments of `run`. Throws `unsafe_schema`. */
+export function defineCheckedAction<Schema extends InputSchema>(
+  category: string,
+  declaration: ActionDeclaration<Schema>,
+): Action {
+  const action = defineAction(category, declaration);
+  for (const field of SCHEMA_FIELDS) void action[field];
+  return action;
+}
+
+/**
+ * Declares an action of our own. A Standard Schema is converted when the JSON Schema is first read: most are never read, and
+ * all conversions together would take a tenth of a short run. The schema types the arguments of `run`.
+ */
 export function defineAction<Schema extends InputSchema>(
   category: string,
   { entry, input, output, run, normalize, ...rest }: ActionDeclaration<Schema>,
 ): Action {
-  return Object.freeze({
+  const action = {
     ...DEFAULTS,
     ...freezeParts(rest),
     ...toFixedFields(category, entry),
     ...(normalize === undefined ? {} : { normalize: Object.freeze({ ...normalize }) }),
-    inputSchema: cloneFrozen(toJsonSchema(input)),
-    ...(output === undefined ? {} : { outputSchema: cloneFrozen(toJsonSchema(output)) }),
     run: addSchemaCheck(input, run as Handler),
-  } satisfies Action);
+  };
+  Object.defineProperty(action, "inputSchema", toSchemaProperty(input));
+  if (output !== undefined) Object.defineProperty(action, "outputSchema", toSchemaProperty(output));
+  return Object.freeze(action as typeof action & Pick<Action, "inputSchema">);
 }
+
+export const SCHEMA_FIELDS = ["inputSchema", "outputSchema"] as const;
+/** The getters whose schema was not read yet. */
+const unread = new WeakSet<() => unknown>();
+
+function toSchemaProperty(schema: InputSchema): PropertyDescriptor {
+  if (!isStandardSchema(schema)) return { value: cloneFrozen(toJsonSchema(schema)), enumerable: true };
+  let converted: JsonSchema | undefined;
+  const get = (): JsonSchema => {
+    converted ??= cloneFrozen(toJsonSchema(schema));
+    unread.delete(get);
+    return converted;
+  };
+  unread.add(get);
+  return { get, enumerable: true };
+}
+
+/** Whether a schema is one of our own that was not converted yet. Reading it would convert it. */
+export function isUnreadSchema(action: Action, field: (typeof SCHEMA_FIELDS)[number]): boolean {
+  const get = Object.getOwnPropertyDescriptor(action, field)?.get;
+  return get !== undefined && unread.has(get);
+}
+
+/** The action with other fields. Unlike a copy with `...`, it does not read the schemas. */
+export const extendAction = (action: Action, fields: Partial<Action>): Action =>
+  Object.freeze(
+    Object.defineProperties({} as Action, {
+      ...Object.getOwnPropertyDescriptors(action),
+      ...Object.getOwnPropertyDescriptors(fields),
+    }),
+  );
 
 interface ResourceDeclaration extends CommonDeclaration {
   readonly target: ActionName;

@@ -6,8 +6,7 @@
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import * as nodeModule from "node:module";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { Script } from "node:vm";
 import type { runProcess } from "./process.ts";
 
@@ -16,10 +15,10 @@ const REQUIRED = [20, 19] as const;
 /** The build replaces it by a hash of the program. */
 declare const BUILD_ID: string;
 
-const folder = dirname(fileURLToPath(import.meta.url));
+const folder = import.meta.dirname;
 /** The cache lies in the package: a user who can write there can change the program anyway. */
 const cache = join(folder, "../../node_modules/.cache/compiled");
-const requireNative = nodeModule.createRequire(import.meta.url);
+const requireNative = nodeModule.createRequire(import.meta.filename);
 
 if (isSupported(process.versions.node)) {
   const { enableCompileCache } = nodeModule as { enableCompileCache?: (folder: string) => unknown };

@@ -16,7 +16,10 @@ export async function runProcess(importModule: Io["importModule"]): Promise<void
   process.stderr.on("error", onOutputError);
 
   const code = await main(process.argv.slice(2), {
-    stdin: process.stdin,
+    // Opening it takes time, and few commands read it.
+    get stdin() {
+      return process.stdin;
+    },
     stdout: process.stdout,
     stderr: process.stderr,
     cwd: process.cwd(),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isRecord } from "../core/json.ts";
+import { isLargerThan, isRecord } from "../core/json.ts";
 import { findReferenceProblem, hasReferenceSyntax } from "./references.ts";
 
 /** Schemas whose key in the file is not the option's name in snake_case. */
@@ -11,6 +11,8 @@ export const fileKeys = z.registry<{ readonly key: string }>();
  */
 export const referenceTexts = z.registry<{ readonly isChecked: boolean; readonly mayBeSecret?: boolean }>();
 const ISSUE_LIMIT = 100;
+/** Zod compiles a schema at its first use, which takes longer than to check a file of the usual size. */
+const COMPILED_FROM = { nodes: 5_000, depth: 64 };
 type Path = readonly PropertyKey[];
 type ParsedFile<T> =
   | { readonly success: true; readonly data: T }
@@ -23,7 +25,8 @@ export function parseFileValue<S extends z.ZodType>(
   error?: (issue: z.core.$ZodRawIssue) => string | undefined,
 ): ParsedFile<z.output<S>> {
   const found: z.core.$ZodIssue[] = [];
-  const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), error && { error });
+  const context = { jitless: !isLargerThan(value, COMPILED_FROM), ...(error && { error }) };
+  const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), context);
   if (parsed.success && found.length === 0) return { success: true, data: parsed.data };
   // A malformed reference often fails other checks of its text too, so only the reference is reported.
   const reported = new Set(found.map(({ path }) => path.join("\0")));

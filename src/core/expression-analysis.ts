@@ -22,7 +22,7 @@ export interface ExpressionAnalysis {
 
 /** Analyzes a valid condition, for checks of a configuration. Decisions use `Condition.holds`. */
 export function analyzeExpression(text: string): ExpressionAnalysis {
-  const ast = parseExpression(text);
+  const ast = parseExpression(text) as ASTNode;
   return { fields: listReads(ast).filter(isFieldRead), answer: createEvaluator(ast) };
 }
 
@@ -41,7 +41,7 @@ export function listRequiredFields(text: string, variable: string): readonly str
     const [field] = node.args[1];
     return field?.op === "." && isVariable(field.args[0]) ? [field.args[1]] : [];
   };
-  return visit(parseExpression(text));
+  return visit(parseExpression(text) as ASTNode);
 }
 
 type Evaluator = ExpressionAnalysis["answer"];

@@ -1,4 +1,4 @@
-import { type ASTNode, Environment } from "@marcbachmann/cel-js";
+import { Environment } from "@marcbachmann/cel-js";
 import { getErrorMessage, QmError } from "./errors.ts";
 import { meterExpression } from "./expression-metering.ts";
 import { clip, isRecord } from "./json.ts";
@@ -39,7 +39,7 @@ export const compileOpenCondition = (text: string): Condition =>
   compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
 
 /** The syntax tree of a valid expression. */
-export const parseExpression = (text: string): ASTNode =>
+export const parseExpression = (text: string): unknown =>
   getEnvironment().clone({ unlistedVariablesAreDyn: true }).parse(text).ast;
 
 function compile(text: string, scope: Environment): Condition {
@@ -116,23 +116,23 @@ function createEnvironment(): Environment {
   return created.registerOperator("double % double: double", (a: number, b: number) => a % b);
 }
 
-export function listReads(ast: ASTNode): readonly VariableRead[] {
+export function listReads(ast: unknown): readonly VariableRead[] {
   const found = new Map<string, VariableRead>();
   const add = (variable: string, field: string | undefined) =>
     found.set(JSON.stringify([variable, field]), { variable, field });
   const visit = (part: unknown): void => {
     if (Array.isArray(part)) for (const each of part) visit(each);
     if (!isNode(part)) return;
-    if (part.op === "id") add(part.args, undefined);
+    if (part.op === "id") add(String(part.args), undefined);
     const [object, key] = Array.isArray(part.args) ? part.args : [];
     const field = part.op === "." ? key : part.op === "[]" && isNode(key) && key.op === "value" ? key.args : undefined;
-    if (isNode(object) && object.op === "id" && typeof field === "string") add(object.args, field);
+    if (isNode(object) && object.op === "id" && typeof field === "string") add(String(object.args), field);
     else visit(part.args);
   };
   visit(ast);
   return [...found.values()];
 }
 
-const isNode = (part: unknown): part is ASTNode => isRecord(part) && "op" in part;
+const isNode = (part: unknown): part is Record<string, unknown> => isRecord(part) && "op" in part;
 const quote = (text: string): string => JSON.stringify(clip(text, 120));
 const getFirstLine = (thrown: unknown): string => getErrorMessage(thrown).split("\n", 1)[0] ?? "";

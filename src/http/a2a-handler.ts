@@ -16,6 +16,7 @@ import { readHops, toPeerUser } from "../core/delegation.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
+import type { A2aClient } from "./a2a-client.ts";
 import {
   type CardFacts,
   parseMessage,
@@ -27,9 +28,6 @@ import {
   toTask,
   toTaskState,
 } from "./a2a-messages.ts";
-
-/** Another agent that may call, and the actor that its calls are decided for. */
-export type A2aClient = { readonly name: string; readonly actor: string };
 
 /** One request. The transport of the SDK passes it on in the state of its context. */
 export interface A2aRequest {

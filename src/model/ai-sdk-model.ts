@@ -1,4 +1,4 @@
-import type { OpenAICompatibleProvider } from "@ai-sdk/openai-compatible";
+import type { LanguageModelV3 } from "@ai-sdk/provider";
 import { QmError } from "../core/errors.ts";
 import { isRecord, type Json, omitUndefined } from "../core/json.ts";
 import type {
@@ -15,7 +15,7 @@ import { type Attempt, type ModelLimits, withAttempts } from "./attempts.ts";
 import { collectStream } from "./collect-stream.ts";
 
 /** A language model of the AI SDK, version 6: `anthropic("…")`, `openai("…")`, a mock of `ai/test`. */
-export type AiSdkModel = ReturnType<OpenAICompatibleProvider["languageModel"]>;
+export type AiSdkModel = LanguageModelV3;
 
 type CallOptions = Parameters<AiSdkModel["doGenerate"]>[0];
 export type GeneratedAnswer = Awaited<ReturnType<AiSdkModel["doGenerate"]>>;

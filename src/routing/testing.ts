@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { QmError } from "../core/errors.ts";
-import { eventShapes } from "../core/events.ts";
+import { eventShapes } from "../core/event-shapes.ts";
 import { actionName } from "../core/names.ts";
 import type { RoutedCall } from "./dispatch.ts";
 import type { RoutingLedgerEvent } from "./event.ts";

@@ -104,6 +104,8 @@ export function createExecProvider(loaded: LoadedConfig, fill: Fill, sandbox: Sa
     category: "exec",
     capability: unisolated ? "Run programs on this machine." : "Run programs in a sandbox.",
     async list() {
+      // The gate is shut until then, so no view is made that would hide the action afterwards.
+      if (!unisolated) await sandbox.findKnownProblem();
       const { createExecAction } = await import("../providers/exec/exec-provider.ts");
       const chosen = unisolated ? (await import("../sandbox/unisolated.ts")).unisolatedSandbox : sandbox;
       return [createExecAction({ ...options, sandbox: chosen })];

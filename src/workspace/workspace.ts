@@ -111,7 +111,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     protect: () => [...listProtectedPaths([loaded], place), findPackageFolder()],
     mayWrite: purpose === "calls",
   });
-  if (purpose !== "ledger" && needsExecGate(loaded.config)) await sandbox.findKnownProblem();
+  // Begins here, because it takes long. The provider of `exec` waits for it, and reports an error.
+  if (purpose !== "ledger" && needsExecGate(loaded.config)) sandbox.findKnownProblem().catch(() => {});
   let builtIn: BuiltInProviders = purpose === "ledger" ? new Map() : createBuiltInProviders(loaded);
   const models = createModels(loaded.config, fill);
   const policy = createPolicyOptions(loaded);

@@ -78,7 +78,7 @@ async function showEvents(context: Context, workspace: Workspace, options: Event
     out.line(`No events yet in ${workspace.storePath}.`);
     return out.line("Every call writes events: `qm list` shows the actions you can call.");
   }
-  const { eventShapes } = await import("../../core/events.ts");
+  const { eventShapes } = await import("../../core/event-shapes.ts");
   out.line("No event matches.");
   out.line(`Leave out an option, or use one of these types: ${Object.keys(eventShapes).join(", ")}.`);
 }

@@ -202,7 +202,7 @@ async function listOptionValues(context: Context, values: Values, option: Option
   if (name === "session" || name === "tenant") return listRecent(context, values, name, name);
   if (name === "call") return listRecent(context, values, "callId", name);
   if (name !== "type") return [];
-  const { eventShapes } = await import("../../core/events.ts");
+  const { eventShapes } = await import("../../core/event-shapes.ts");
   return Object.keys(eventShapes).map((type) => [type, "event"]);
 }
 

@@ -17,11 +17,13 @@ export function applyAction({ infospace, previewLimit }: PrimitiveOptions): Acti
     // The policy decides on the call. `apply` itself declares the strongest effect that the call can have.
     effect: "stateful",
     runsAction: { argument: "action" },
-    input: z.strictObject({
-      action: z.string().min(1).max(NAME_LIMIT),
-      args: z.record(z.string(), z.unknown()).default({}),
-      name: newNameShape,
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        action: z.string().min(1).max(NAME_LIMIT),
+        args: z.record(z.string(), z.unknown()).default({}),
+        name: newNameShape,
+      }),
+    ),
     examples: [{ args: { action: "web__fetch", args: { url: "https://example.com" }, name: "page" } }],
     async run({ action: asked, args, name }, context) {
       const outcome = await context.invoke(asked, args);

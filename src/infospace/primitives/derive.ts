@@ -110,7 +110,7 @@ export function defineDerivation<Shape extends z.ZodRawShape>(
   return defineAction(INFOSPACE, {
     ...deriveTraits,
     ...declared,
-    input: z.strictObject({ target: targetShape, ...fields, name: resultNameShape }),
+    input: z.lazy(() => z.strictObject({ target: targetShape, ...fields, name: resultNameShape })),
     async run(args, context) {
       const from: ItemSource[] = [];
       const derived = await derive(args as Parameters<typeof derive>[0], async (target) => {

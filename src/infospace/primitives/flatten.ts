@@ -26,12 +26,14 @@ export function flattenAction(parts: PrimitiveOptions): Action {
     description:
       "Make one note of all items, a text or a list; or put the items of lists in their place, as a new collection.",
     ...deriveTraits,
-    input: z.strictObject({
-      target: targetShape,
-      as: z.enum(["text", "list", "items"]).default("text").describe("text, list: one note; items: a collection."),
-      separator: z.string().max(1000).default("\n\n"),
-      name: resultNameShape,
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        target: targetShape,
+        as: z.enum(["text", "list", "items"]).default("text").describe("text, list: one note; items: a collection."),
+        separator: z.string().max(1000).default("\n\n"),
+        name: resultNameShape,
+      }),
+    ),
     examples: [{ args: { target: "collection__7", as: "text", separator: "\n" } }],
     async run({ target, as, separator, name }, context) {
       const source = await openSource(parts, target, context);

@@ -35,29 +35,31 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
     runsAction: { argument: "action" },
     timeoutMs: (MAX_SECONDS + 60) * 1000,
     handleArguments: ["target"],
-    input: z.strictObject({
-      target: targetShape,
-      action: z.string().min(1).max(NAME_LIMIT).describe("Its name, such as tool__summarize."),
-      args: z
-        .record(z.string(), z.unknown())
-        .optional()
-        .describe(
-          'Its arguments, with {"$item": "owner.id"} for a part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item; a text is the only required one, or input.',
-        ),
-      name: resultNameShape,
-      concurrency: z.int().min(1).max(16).default(4),
-      offset: z.int().min(0).max(MAX_ITEMS).optional().describe("Begin here: next of an earlier answer."),
-      limit: z.int().min(1).max(MAX_ITEMS).optional(),
-      positions: z
-        .array(z.int().min(0).max(MAX_ITEMS))
-        .min(1)
-        .max(100)
-        .optional()
-        .describe("Only these items, from continue_with."),
-      into: z.string().optional().describe("Adds the answers here, from continue_with. Continues an incomplete one."),
-      max_seconds: z.number().positive().max(MAX_SECONDS).default(50),
-      on_error: z.enum(["continue", "stop"]).default("continue"),
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        target: targetShape,
+        action: z.string().min(1).max(NAME_LIMIT).describe("Its name, such as tool__summarize."),
+        args: z
+          .record(z.string(), z.unknown())
+          .optional()
+          .describe(
+            'Its arguments, with {"$item": "owner.id"} for a part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item; a text is the only required one, or input.',
+          ),
+        name: resultNameShape,
+        concurrency: z.int().min(1).max(16).default(4),
+        offset: z.int().min(0).max(MAX_ITEMS).optional().describe("Begin here: next of an earlier answer."),
+        limit: z.int().min(1).max(MAX_ITEMS).optional(),
+        positions: z
+          .array(z.int().min(0).max(MAX_ITEMS))
+          .min(1)
+          .max(100)
+          .optional()
+          .describe("Only these items, from continue_with."),
+        into: z.string().optional().describe("Adds the answers here, from continue_with. Continues an incomplete one."),
+        max_seconds: z.number().positive().max(MAX_SECONDS).default(50),
+        on_error: z.enum(["continue", "stop"]).default("continue"),
+      }),
+    ),
     examples: [
       { args: { target: "collection__7", action: "tool__translate", args: { text: { $item: "title" }, to: "de" } } },
     ],

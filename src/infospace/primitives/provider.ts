@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction, extendAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { SAY_LOGGER } from "../../core/caller.ts";
 import { INFOSPACE } from "../resource-access.ts";
@@ -29,7 +29,7 @@ export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
   ];
   // Notes hold what a model may see, with redaction tokens. Only a message to a person gets the original values.
   const keepTokens = (action: Action) =>
-    action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+    action.entry === "say" ? action : extendAction(action, { keepsTokens: true });
   const actions = created.map(keepTokens);
   const capability = "Store long results and work with them by their handles, without reading them whole.";
   return { category: INFOSPACE, capability, list: () => actions };
@@ -41,7 +41,7 @@ export const messageActions: PrimitiveFactory = ({ onSay }) => [
     description: "Tell the user something now, without waiting for the end of the turn.",
     // A message to a person leaves the system and cannot be taken back.
     effect: "external",
-    input: z.strictObject({ value: createTextShape(20_000) }),
+    input: z.lazy(() => z.strictObject({ value: createTextShape(20_000) })),
     examples: [{ args: { value: "Half of the invoices are checked." } }],
     run({ value }, { dialogue, caller, callId }) {
       dialogue?.log({ level: "info", logger: SAY_LOGGER, data: value });
@@ -54,7 +54,7 @@ export const messageActions: PrimitiveFactory = ({ onSay }) => [
     description: "Write down a thought. It is recorded and does nothing.",
     effect: "pure",
     idempotent: true,
-    input: z.strictObject({ value: createTextShape(100_000) }),
+    input: z.lazy(() => z.strictObject({ value: createTextShape(100_000) })),
     examples: [{ args: { value: "The totals differ, so a page must be missing." } }],
     run: () => ({ thought: true }),
   }),

@@ -37,7 +37,7 @@ export const searchActions: PrimitiveFactory = (parts) => {
       entry: "search-notes",
       description: "Find or list notes by what they say. Answers handles, each with the passage that fits best.",
       effect: "read",
-      input: z.strictObject({ ...queryFields, ...collectFields }),
+      input: z.lazy(() => z.strictObject({ ...queryFields, ...collectFields })),
       examples: [{ args: { query: "overdue invoices" } }],
       async run({ query, type, limit, ...options }, context) {
         const found = await search.notes(context.caller, { query, type, limit, signal: context.signal });
@@ -53,7 +53,7 @@ export const searchActions: PrimitiveFactory = (parts) => {
       aliases: ["infospace__list-collections"],
       effect: "read",
       idempotent: true,
-      input: z.strictObject(queryFields),
+      input: z.lazy(() => z.strictObject(queryFields)),
       examples: [{ args: { query: "invoices" } }],
       async run({ query, type, limit }, { caller, signal }) {
         const found = await search.collections(caller, { query, type, limit, signal });
@@ -68,7 +68,7 @@ export const searchActions: PrimitiveFactory = (parts) => {
       description: "Find items of one collection by what they say. Answers handles, positions and passages.",
       effect: "read",
       handleArguments: ["target"],
-      input: z.strictObject({ target: collectionHandle, ...queryFields, ...collectFields }),
+      input: z.lazy(() => z.strictObject({ target: collectionHandle, ...queryFields, ...collectFields })),
       examples: [{ args: { target: "collection__7", query: "overdue invoices" } }],
       async run({ target, query, type, limit, ...options }, context) {
         const collection = await infospace.collection(target, context.caller);
@@ -84,7 +84,7 @@ export const searchActions: PrimitiveFactory = (parts) => {
       idempotent: true,
       timeoutMs: 600_000,
       handleArguments: ["target"],
-      input: z.strictObject({ target: collectionHandle.optional().describe("Absent: all your notes.") }),
+      input: z.lazy(() => z.strictObject({ target: collectionHandle.optional().describe("Absent: all your notes.") })),
       examples: [{ args: { target: "collection__7" } }],
       async run({ target }, { caller, signal, dialogue }) {
         return search.index(target === undefined ? caller : await infospace.collection(target, caller), {

@@ -23,11 +23,13 @@ export const storageActions: PrimitiveFactory = (parts) => {
       entry: "create-note",
       description: "Keep a text or any other JSON value as a note. Answers its handle.",
       effect: "write",
-      input: z.strictObject({
-        value: z.unknown().describe("A text, or any other JSON value."),
-        name: newNameShape,
-        properties: z.record(z.string(), z.unknown()).optional().describe("What is known of it beside what it says."),
-      }),
+      input: z.lazy(() =>
+        z.strictObject({
+          value: z.unknown().describe("A text, or any other JSON value."),
+          name: newNameShape,
+          properties: z.record(z.string(), z.unknown()).optional().describe("What is known of it beside what it says."),
+        }),
+      ),
       examples: [{ args: { value: "Ada prefers tea.", name: "preferences" } }],
       async run({ value, name, properties }, context) {
         const content = value as Json;
@@ -40,7 +42,7 @@ export const storageActions: PrimitiveFactory = (parts) => {
       entry: "create-collection",
       description: "Keep a list as a collection, each item a note. Answers its handle.",
       effect: "write",
-      input: z.strictObject({ ...memberShapes, name: newNameShape }),
+      input: z.lazy(() => z.strictObject({ ...memberShapes, name: newNameShape })),
       examples: [
         { args: { items: [{ id: 1 }, { id: 2 }], name: "rows" } },
         { args: { notes: ["note__12", "collection__7"] }, description: "The same notes, in one collection." },
@@ -59,18 +61,20 @@ export const storageActions: PrimitiveFactory = (parts) => {
       description: "Keep a note or a collection for good. What is not saved is forgotten after a while.",
       effect: "write",
       idempotent: true,
-      input: z.strictObject({
-        target: handleShape,
-        name: nameShape
-          .optional()
-          .describe(
-            "A name to find it by. Others keep theirs: a name that several have leads to the newest, see also_called.",
-          ),
-        reach: z
-          .enum(noteVisibilities)
-          .default("actor")
-          .describe("Who may use it: this conversation, the same assistant in any, or everybody of the tenant."),
-      }),
+      input: z.lazy(() =>
+        z.strictObject({
+          target: handleShape,
+          name: nameShape
+            .optional()
+            .describe(
+              "A name to find it by. Others keep theirs: a name that several have leads to the newest, see also_called.",
+            ),
+          reach: z
+            .enum(noteVisibilities)
+            .default("actor")
+            .describe("Who may use it: this conversation, the same assistant in any, or everybody of the tenant."),
+        }),
+      ),
       examples: [{ args: { target: "collection__7", name: "orders" } }],
       handleArguments: ["target"],
       async run({ target, ...options }, context) {
@@ -86,13 +90,15 @@ export const storageActions: PrimitiveFactory = (parts) => {
         "Read a part of a note or a collection: characters of a text, items of a collection or list, the value at a path. Says how much there is and how to go on.",
       effect: "read",
       idempotent: true,
-      input: z.strictObject({
-        target: handleShape,
-        from: positionShape.optional().describe("The position of the first character or item, from 0."),
-        to: positionShape.optional().describe("The position after the last."),
-        path: z.string().max(512).optional().describe("Where in it: items[0].id; of a collection, [0].id."),
-        version: z.int().min(1).optional().describe("An earlier version of it."),
-      }),
+      input: z.lazy(() =>
+        z.strictObject({
+          target: handleShape,
+          from: positionShape.optional().describe("The position of the first character or item, from 0."),
+          to: positionShape.optional().describe("The position after the last."),
+          path: z.string().max(512).optional().describe("Where in it: items[0].id; of a collection, [0].id."),
+          version: z.int().min(1).optional().describe("An earlier version of it."),
+        }),
+      ),
       examples: [
         { args: { target: "collection__7", from: 5, to: 10 } },
         { args: { target: "note__12", path: "items[0].title" } },
@@ -104,7 +110,7 @@ export const storageActions: PrimitiveFactory = (parts) => {
       entry: "head",
       description: "Make a collection of the first notes of another.",
       effect: DERIVE_EFFECT,
-      input: z.strictObject({ target: targetShape, count: z.int().min(0).max(100_000).default(10) }),
+      input: z.lazy(() => z.strictObject({ target: targetShape, count: z.int().min(0).max(100_000).default(10) })),
       examples: [{ args: { target: "collection__7", count: 20 } }],
       handleArguments: ["target"],
       async run({ target, count }, context) {
@@ -122,7 +128,7 @@ export const storageActions: PrimitiveFactory = (parts) => {
       description: "How much is in a note, a collection or a list.",
       effect: "read",
       idempotent: true,
-      input: z.strictObject({ target: targetShape }),
+      input: z.lazy(() => z.strictObject({ target: targetShape })),
       examples: [{ args: { target: "collection__7" } }],
       handleArguments: ["target"],
       async run({ target }, { caller }) {
@@ -137,7 +143,7 @@ export const storageActions: PrimitiveFactory = (parts) => {
       entry: "add",
       description: "Append values or notes to a collection.",
       effect: "write",
-      input: z.strictObject({ target: handleShape, ...memberShapes }),
+      input: z.lazy(() => z.strictObject({ target: handleShape, ...memberShapes })),
       examples: [
         { args: { target: "collection__7", items: [{ id: 3 }] } },
         { args: { target: "collection__7", notes: ["note__12"] } },
@@ -155,10 +161,12 @@ export const storageActions: PrimitiveFactory = (parts) => {
       description: "Take notes out of a collection; without notes, remove the note or collection itself.",
       effect: "write",
       idempotent: true,
-      input: z.strictObject({
-        target: handleShape,
-        notes: z.array(z.string()).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
-      }),
+      input: z.lazy(() =>
+        z.strictObject({
+          target: handleShape,
+          notes: z.array(z.string()).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
+        }),
+      ),
       tags: ["destructive"],
       examples: [{ args: { target: "collection__7", notes: ["note__12"] } }, { args: { target: "note__12" } }],
       handleArguments: ["target", MEMBER_HANDLES],

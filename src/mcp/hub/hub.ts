@@ -16,7 +16,7 @@ import { Semaphore } from "./semaphore.ts";
 import { type ProcessFacts, type ProcessStore, sweepProcesses } from "./server-processes.ts";
 import { createOAuthContext } from "./server-transport.ts";
 import type { EnvironmentVariables } from "./start-process.ts";
-import type { StdioLimits } from "./stdio-transport.ts";
+import type { StdioLimits } from "./stdio-limits.ts";
 import { type ServerEvent, Supervisor } from "./supervisor.ts";
 import { createWatchdog, type Watchdog } from "./watchdog.ts";
 

@@ -1,4 +1,3 @@
-import type { StoredOAuthClientInformation, StoredOAuthTokens } from "@modelcontextprotocol/client";
 import { Mutex } from "../../core/async.ts";
 import { isRecord } from "../../core/json.ts";
 import type { SecretStore } from "../secret-store.ts";
@@ -10,12 +9,26 @@ export interface OAuthChallenge {
   readonly stepUp?: boolean | undefined;
 }
 
+export interface StoredTokens {
+  readonly access_token: string;
+  readonly token_type: string;
+  readonly refresh_token?: string | undefined;
+  readonly scope?: string | undefined;
+  readonly issuer?: string | undefined;
+}
+
+export interface StoredClient {
+  readonly client_id: string;
+  readonly client_secret?: string | undefined;
+  readonly issuer?: string | undefined;
+}
+
 export interface OAuthRecord {
   /** The server's address. Tokens are never sent to another address that gets the same name later. */
   readonly url: string;
-  readonly tokens?: StoredOAuthTokens | undefined;
+  readonly tokens?: StoredTokens | undefined;
   /** Registered clients by issuer. A client is never used with another issuer. */
-  readonly clients?: Readonly<Record<string, StoredOAuthClientInformation>> | undefined;
+  readonly clients?: Readonly<Record<string, StoredClient>> | undefined;
   /** The callback URL that registered clients are bound to. */
   readonly redirect?: string | undefined;
   readonly challenge?: OAuthChallenge | undefined;

@@ -4,11 +4,11 @@ import { settlesWithin } from "../../core/async.ts";
 import { corkUntilNextTurn } from "../../core/cork.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Sandbox } from "../../core/sandbox.ts";
-import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, formatFloodReason, readInSlices } from "./flow-control.ts";
+import { createFloodGuard, FLOOD_LIMIT, formatFloodReason, readInSlices } from "./flow-control.ts";
 import { createMessageReader } from "./message-reader.ts";
 import { createValueRedactor, type ValueRedactor } from "./redact-values.ts";
 import { createStderrTail } from "./server-log.ts";
-import { endProcessGroup, type KillProcess, type KillTimeouts } from "./server-processes.ts";
+import { endProcessGroup, type KillProcess } from "./server-processes.ts";
 import {
   type EnvironmentVariables,
   type ResolvedLaunch,
@@ -17,6 +17,7 @@ import {
   startProcess,
   toStartError,
 } from "./start-process.ts";
+import type { StdioLimits } from "./stdio-limits.ts";
 import type { Watchdog, WatchdogHold } from "./watchdog.ts";
 
 type ProcessEnd = { readonly code: number | null; readonly signal: string | null };
@@ -34,16 +35,6 @@ export interface StdioTransport extends Transport {
   readonly ended: Promise<ProcessEnd>;
   /** Closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Resolves with `ended`. */
   close(): Promise<void>;
-}
-
-export interface StdioLimits extends KillTimeouts {
-  /** A longer line on stdout is dropped. */
-  readonly lineBytes: number;
-  /** `send` fails while the server has more than this to read. */
-  readonly unreadBytes: number;
-  /** How long a server may take to exit after its stdin was closed. */
-  readonly closeMs: number;
-  readonly flood: FloodLimit;
 }
 
 export interface StdioPorts {

@@ -21,10 +21,12 @@ export function createDropServerAction(installer: ServerInstaller, servers: Serv
     effect: "stateful",
     tags: ["destructive"],
     requiresApproval: true,
-    input: z.strictObject({
-      server: z.string().min(1),
-      clear_secrets: z.boolean().default(true).describe("Also delete the secrets that no other server uses."),
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        server: z.string().min(1),
+        clear_secrets: z.boolean().default(true).describe("Also delete the secrets that no other server uses."),
+      }),
+    ),
     examples: [{ args: { server: "github" } }],
     async run({ server, clear_secrets }, { caller, sees }) {
       const offered = servers.actions(server);
@@ -41,11 +43,13 @@ export function createSearchRegistryAction({ registry }: ServerInstaller): Actio
     description: "Search the MCP registry for servers that could be installed, by what they do.",
     effect: "read",
     idempotent: true,
-    input: z.strictObject({
-      query: z.string().describe("A few words, or part of a name."),
-      limit: z.int().min(1).max(50).default(10),
-      offset: z.int().min(0).default(0),
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        query: z.string().describe("A few words, or part of a name."),
+        limit: z.int().min(1).max(50).default(10),
+        offset: z.int().min(0).default(0),
+      }),
+    ),
     examples: [{ args: { query: "postgres database" } }],
     run: ({ query, limit, offset }, { signal }) => registry.search(query, { limit, offset, signal }),
   });
@@ -58,35 +62,41 @@ const references = `Secrets only as \${secret:NAME} or \${env:NAME}.`;
 const env = z.record(z.string(), z.string()).default({}).describe(`Its variables. ${references}`);
 const args = z.array(z.string()).default([]).describe("Its arguments. No shell interprets them.");
 
-const registrySchema = z.strictObject({
-  server_id: z.string().min(1).describe("The id in the registry: `io.github.owner/name`."),
-  version: z.string().optional(),
-  name,
-  choose: text("Which of its packages or addresses to use if it has several: npm, oci, remote."),
-  inputs: z.record(z.string(), z.string()).default({}).describe(`Values for its inputs. ${references}`),
-  expect,
-});
+const registrySchema = z.lazy(() =>
+  z.strictObject({
+    server_id: z.string().min(1).describe("The id in the registry: `io.github.owner/name`."),
+    version: z.string().optional(),
+    name,
+    choose: text("Which of its packages or addresses to use if it has several: npm, oci, remote."),
+    inputs: z.record(z.string(), z.string()).default({}).describe(`Values for its inputs. ${references}`),
+    expect,
+  }),
+);
 
-const packageSchema = z.strictObject({
-  kind: z.enum(["npm", "pypi", "docker", "github"]),
-  identifier: z.string().min(1).describe("The package, the image with its tag, or the URL of the repository."),
-  version: z.string().optional().describe("Default: the newest, which is then pinned."),
-  name,
-  args,
-  env,
-  expect,
-});
+const packageSchema = z.lazy(() =>
+  z.strictObject({
+    kind: z.enum(["npm", "pypi", "docker", "github"]),
+    identifier: z.string().min(1).describe("The package, the image with its tag, or the URL of the repository."),
+    version: z.string().optional().describe("Default: the newest, which is then pinned."),
+    name,
+    args,
+    env,
+    expect,
+  }),
+);
 
-const localSchema = z.strictObject({
-  name: z.string().min(1),
-  command: z.string().optional().describe("The program to start."),
-  args,
-  env,
-  cwd: z.string().optional(),
-  url: z.string().optional().describe("The address of a remote server, instead of a command."),
-  headers: z.record(z.string(), z.string()).default({}).describe(`Sent with every request to \`url\`. ${references}`),
-  expect,
-});
+const localSchema = z.lazy(() =>
+  z.strictObject({
+    name: z.string().min(1),
+    command: z.string().optional().describe("The program to start."),
+    args,
+    env,
+    cwd: z.string().optional(),
+    url: z.string().optional().describe("The address of a remote server, instead of a command."),
+    headers: z.record(z.string(), z.string()).default({}).describe(`Sent with every request to \`url\`. ${references}`),
+    expect,
+  }),
+);
 
 /** The actions that install a server. Each always needs approval, with a preview of the exact command. */
 export function createInstallActions(installer: ServerInstaller): readonly Action[] {

@@ -101,7 +101,7 @@ function createListServersAction(servers: ServerCatalog): Action {
     description: "List the MCP servers that are installed, and whether their tools can be used.",
     effect: "read",
     idempotent: true,
-    input: z.strictObject({}),
+    input: z.lazy(() => z.strictObject({})),
     examples: [{ args: {} }],
     run: (_args, { sees }) => ({
       servers: servers.names().flatMap((name) => {
@@ -118,7 +118,7 @@ function createListToolsAction(servers: ServerCatalog): Action {
     description: "List the tools of one MCP server as `<server>__<tool>`, with their schemas.",
     effect: "read",
     idempotent: true,
-    input: z.strictObject({ server: z.string().min(1) }),
+    input: z.lazy(() => z.strictObject({ server: z.string().min(1) })),
     examples: [{ args: { server: "github" } }],
     async run({ server }, { sees, invoke, untimed }) {
       const listVisible = () => servers.actions(server).filter((action) => sees(action.name));
@@ -158,10 +158,12 @@ function createCallToolAction(): Action {
     effect: "external",
     runsAction: { argument: "tool", prefix: TOOL_PREFIX },
     timeoutMs: 10 * 60_000,
-    input: z.strictObject({
-      tool: z.string().min(1).describe("As mcp__list_tools lists it: `<server>__<tool>`."),
-      tool_args: z.record(z.string(), z.unknown()).default({}).describe("The tool's own arguments."),
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        tool: z.string().min(1).describe("As mcp__list_tools lists it: `<server>__<tool>`."),
+        tool_args: z.record(z.string(), z.unknown()).default({}).describe("The tool's own arguments."),
+      }),
+    ),
     examples: [{ args: { tool: "github__create_issue", tool_args: { title: "It is broken" } } }],
     async run({ tool, tool_args }, { invoke }) {
       return readInnerOutcome(await invoke(tool.startsWith(TOOL_PREFIX) ? tool : `${TOOL_PREFIX}${tool}`, tool_args));

@@ -9,7 +9,9 @@ import { type FileRoot, isTemporaryName, resolveFileEntry } from "./file-root.ts
 import { explainFsErrors, getErrno } from "./fs-errors.ts";
 import { type OpenFolder, openFolder, pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
-const input = z.strictObject({ path: z.string().min(1).describe("File or empty folder, relative to the root.") });
+const input = z.lazy(() =>
+  z.strictObject({ path: z.string().min(1).describe("File or empty folder, relative to the root.") }),
+);
 
 export const deleteAction = (root: FileRoot): Action =>
   defineFileAction(root, {

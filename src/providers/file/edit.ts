@@ -71,12 +71,14 @@ function compareLetterPairs(a: ReadonlySet<string>, b: ReadonlySet<string>): num
   return (2 * shared) / (a.size + b.size);
 }
 
-const input = z.strictObject({
-  path: z.string().min(1).describe("File, relative to the root."),
-  old_string: z.string().min(1).describe("Text to replace, exactly as in the file. Must occur once."),
-  new_string: z.string().describe("The new text. Empty deletes the old one."),
-  replace_all: z.boolean().default(false).describe("Replace every occurrence."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    path: z.string().min(1).describe("File, relative to the root."),
+    old_string: z.string().min(1).describe("Text to replace, exactly as in the file. Must occur once."),
+    new_string: z.string().describe("The new text. Empty deletes the old one."),
+    replace_all: z.boolean().default(false).describe("Replace every occurrence."),
+  }),
+);
 
 export const editAction = (root: FileRoot): Action =>
   defineFileAction(root, {

@@ -173,11 +173,13 @@ function mayEnter(parts: readonly string[], folders: readonly string[]): boolean
   return true;
 }
 
-const input = z.strictObject({
-  pattern: z.string().min(1).max(1000).describe("Such as src/**/*.{ts,tsx}. ** crosses folders, * does not."),
-  path: z.string().min(1).default(".").describe("Folder to search, relative to the root."),
-  limit: z.int().min(1).max(5000).default(200).describe("Maximum number of paths."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    pattern: z.string().min(1).max(1000).describe("Such as src/**/*.{ts,tsx}. ** crosses folders, * does not."),
+    path: z.string().min(1).default(".").describe("Folder to search, relative to the root."),
+    limit: z.int().min(1).max(5000).default(200).describe("Maximum number of paths."),
+  }),
+);
 
 export const globAction = (root: FileRoot): Action =>
   defineFileAction(root, {

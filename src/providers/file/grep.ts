@@ -107,14 +107,16 @@ class FileSearch {
   }
 }
 
-const input = z.strictObject({
-  pattern: z.string().min(1).max(1000).describe("Regular expression (RE2), matched line by line."),
-  path: z.string().min(1).default(".").describe("Folder or file to search, relative to the root."),
-  glob: z.string().min(1).max(1000).optional().describe("Only files that match, such as *.ts or src/**/*.md."),
-  case_sensitive: z.boolean().default(false),
-  context: z.int().min(0).max(10).default(0).describe("Lines to show before and after."),
-  limit: z.int().min(1).max(1000).default(100).describe("Maximum number of matches."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    pattern: z.string().min(1).max(1000).describe("Regular expression (RE2), matched line by line."),
+    path: z.string().min(1).default(".").describe("Folder or file to search, relative to the root."),
+    glob: z.string().min(1).max(1000).optional().describe("Only files that match, such as *.ts or src/**/*.md."),
+    case_sensitive: z.boolean().default(false),
+    context: z.int().min(0).max(10).default(0).describe("Lines to show before and after."),
+    limit: z.int().min(1).max(1000).default(100).describe("Maximum number of matches."),
+  }),
+);
 
 export const grepAction = (root: FileRoot): Action =>
   defineFileAction(root, {

@@ -5,11 +5,13 @@ import { type FileRoot, resolveFilePath } from "./file-root.ts";
 import { type EntryKind, type FolderEntry, FolderWalker, joinRelative, skippedFolders } from "./folder-walker.ts";
 import { pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
-const input = z.strictObject({
-  path: z.string().min(1).default(".").describe("Folder, relative to the root."),
-  depth: z.int().min(1).max(20).default(1).describe("How many levels to list."),
-  limit: z.int().min(1).max(5000).default(200).describe("Maximum number of entries."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    path: z.string().min(1).default(".").describe("Folder, relative to the root."),
+    depth: z.int().min(1).max(20).default(1).describe("How many levels to list."),
+    limit: z.int().min(1).max(5000).default(200).describe("Maximum number of entries."),
+  }),
+);
 
 export const listAction = (root: FileRoot): Action =>
   defineFileAction(root, {

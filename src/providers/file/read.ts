@@ -145,17 +145,19 @@ function countWholeCharacters(bytes: Buffer): number {
 /** Lines of a slice, unless the caller says. */
 const SLICE_LINES = 2000;
 
-const input = z.strictObject({
-  path: z.string().min(1).describe("File, relative to the root."),
-  offset: z.int().min(0).max(1e12).default(0).describe("First line, counted from 0."),
-  limit: z.int().min(1).max(100_000).optional().describe("Maximum number of lines. Absent: the whole file."),
-  byte_offset: z
-    .int()
-    .min(0)
-    .max(1e15)
-    .default(0)
-    .describe("Bytes of the first line to skip: next_byte_offset of the last result."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    path: z.string().min(1).describe("File, relative to the root."),
+    offset: z.int().min(0).max(1e12).default(0).describe("First line, counted from 0."),
+    limit: z.int().min(1).max(100_000).optional().describe("Maximum number of lines. Absent: the whole file."),
+    byte_offset: z
+      .int()
+      .min(0)
+      .max(1e15)
+      .default(0)
+      .describe("Bytes of the first line to skip: next_byte_offset of the last result."),
+  }),
+);
 
 export const readAction = (root: FileRoot): Action =>
   defineFileAction(root, {

@@ -32,17 +32,19 @@ const POLL_MS = 250;
 /** Larger folders are looked at less often: this many files add a millisecond to the pause. */
 const FILES_PER_MS = 10;
 
-const input = z.strictObject({
-  paths: z
-    .array(z.string().min(1).max(1000))
-    .min(1)
-    .max(16)
-    .default(["**"])
-    .describe("Patterns relative to the root, such as src/**/*.ts."),
-  since: z.string().max(64).optional().describe("The cursor of an earlier result, with the same paths."),
-  wait_ms: z.int().min(0).max(MAX_WAIT_MS).default(0).describe("How long to wait for the first change."),
-  limit: z.int().min(1).max(1000).default(200).describe("Maximum number of changes."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    paths: z
+      .array(z.string().min(1).max(1000))
+      .min(1)
+      .max(16)
+      .default(["**"])
+      .describe("Patterns relative to the root, such as src/**/*.ts."),
+    since: z.string().max(64).optional().describe("The cursor of an earlier result, with the same paths."),
+    wait_ms: z.int().min(0).max(MAX_WAIT_MS).default(0).describe("How long to wait for the first change."),
+    limit: z.int().min(1).max(1000).default(200).describe("Maximum number of changes."),
+  }),
+);
 
 export function watchAction(root: FileRoot): Action {
   const snapshots = new LruMap<string, FileSnapshot>(MAX_SNAPSHOTS);

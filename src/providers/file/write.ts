@@ -13,16 +13,18 @@ import { explainFsError, explainFsErrors, getErrno } from "./fs-errors.ts";
 import { type OpenFolder, openEntry, openFolder, pathNotFoundError, requireRegular, statEntry } from "./open-file.ts";
 import { encodeText } from "./text-content.ts";
 
-const input = z.strictObject({
-  path: z.string().min(1).describe("File, relative to the root."),
-  content: z.string().describe("The whole new content."),
-  create_parents: z.boolean().default(true).describe("Create missing folders."),
-  expected_sha256: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .optional()
-    .describe("Write only if the file still has this hash, as returned by read."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    path: z.string().min(1).describe("File, relative to the root."),
+    content: z.string().describe("The whole new content."),
+    create_parents: z.boolean().default(true).describe("Create missing folders."),
+    expected_sha256: z
+      .string()
+      .regex(/^[0-9a-f]{64}$/)
+      .optional()
+      .describe("Write only if the file still has this hash, as returned by read."),
+  }),
+);
 
 export const writeAction = (root: FileRoot): Action =>
   defineFileAction(root, {

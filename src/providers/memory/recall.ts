@@ -20,12 +20,14 @@ import { memoryLayers } from "./memory-text.ts";
 
 const offsetShape = (what: string) => z.int().min(0).max(1e9).default(0).describe(what);
 
-const readInput = z.strictObject({
-  layer: layerShape,
-  slug: slugShape,
-  offset: offsetShape("First line, counted from 0."),
-  limit: z.int().min(1).max(10_000).default(2_000).describe("Maximum number of lines."),
-});
+const readInput = z.lazy(() =>
+  z.strictObject({
+    layer: layerShape,
+    slug: slugShape,
+    offset: offsetShape("First line, counted from 0."),
+    limit: z.int().min(1).max(10_000).default(2_000).describe("Maximum number of lines."),
+  }),
+);
 
 export const readMemoryAction = (parts: MemoryParts): Action =>
   defineMemoryAction({
@@ -57,13 +59,15 @@ async function readMemory(parts: MemoryParts, args: z.output<typeof readInput>, 
   });
 }
 
-const listInput = z.strictObject({
-  layer: layerShape.optional().describe("Only this layer. Default: both."),
-  type: typeShape.optional().describe("Only this type."),
-  query: z.string().max(500).optional().describe("Find memories by their names, descriptions and bodies."),
-  offset: offsetShape("How many to skip."),
-  limit: z.int().min(1).max(200).default(50).describe("Maximum number of memories."),
-});
+const listInput = z.lazy(() =>
+  z.strictObject({
+    layer: layerShape.optional().describe("Only this layer. Default: both."),
+    type: typeShape.optional().describe("Only this type."),
+    query: z.string().max(500).optional().describe("Find memories by their names, descriptions and bodies."),
+    offset: offsetShape("How many to skip."),
+    limit: z.int().min(1).max(200).default(50).describe("Maximum number of memories."),
+  }),
+);
 
 export const listMemoryAction = (parts: MemoryParts): Action =>
   defineMemoryAction({
@@ -109,12 +113,14 @@ const toPage = (entries: readonly MemoryFacts[], offset: number, limit: number) 
     next_offset: offset + limit < entries.length ? offset + limit : undefined,
   });
 
-const historyInput = z.strictObject({
-  layer: layerShape,
-  slug: slugShape,
-  offset: offsetShape("How many versions to skip."),
-  limit: z.int().min(1).max(20).default(5).describe("Maximum number of versions."),
-});
+const historyInput = z.lazy(() =>
+  z.strictObject({
+    layer: layerShape,
+    slug: slugShape,
+    offset: offsetShape("How many versions to skip."),
+    limit: z.int().min(1).max(20).default(5).describe("Maximum number of versions."),
+  }),
+);
 
 export const memoryHistoryAction = (parts: MemoryParts): Action =>
   defineMemoryAction({

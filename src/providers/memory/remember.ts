@@ -16,17 +16,19 @@ import {
 import { getMemoryScope } from "./memory-entry.ts";
 import { type MemoryLayer, type MemoryText, memoryLimits } from "./memory-text.ts";
 
-const rememberInput = z.strictObject({
-  slug: slugShape,
-  name: z.string().min(1).max(memoryLimits.name).describe("Title, on one line."),
-  description: z
-    .string()
-    .min(1)
-    .max(memoryLimits.description)
-    .describe("One line that tells when the memory is useful. It is shown in lists."),
-  type: typeShape,
-  body: z.string().min(1).max(memoryLimits.body).describe("What to remember, as Markdown."),
-});
+const rememberInput = z.lazy(() =>
+  z.strictObject({
+    slug: slugShape,
+    name: z.string().min(1).max(memoryLimits.name).describe("Title, on one line."),
+    description: z
+      .string()
+      .min(1)
+      .max(memoryLimits.description)
+      .describe("One line that tells when the memory is useful. It is shown in lists."),
+    type: typeShape,
+    body: z.string().min(1).max(memoryLimits.body).describe("What to remember, as Markdown."),
+  }),
+);
 
 const PARTS: Readonly<Record<MemoryLayer, { readonly who: string; readonly example: MemoryText }>> = {
   shared: {
@@ -67,7 +69,7 @@ export const forgetAction = (parts: MemoryParts): Action =>
     entry: "forget",
     description: "Forget a memory. Its versions stay in its history, from which it can be restored.",
     effect: "write",
-    input: z.strictObject({ layer: layerShape, slug: slugShape }),
+    input: z.lazy(() => z.strictObject({ layer: layerShape, slug: slugShape })),
     examples: [{ args: { layer: "shared", slug: "release-day" } }],
     async run({ layer, slug }, context) {
       const scope = getMemoryScope(context.caller, layer);
@@ -84,11 +86,13 @@ export const restoreAction = (parts: MemoryParts): Action =>
     entry: "restore",
     description: "Make an earlier version of a memory the current one, also of a forgotten memory.",
     effect: "write",
-    input: z.strictObject({
-      layer: layerShape,
-      slug: slugShape,
-      version: z.int().min(1).max(1e12).describe("Number of the version, from the history."),
-    }),
+    input: z.lazy(() =>
+      z.strictObject({
+        layer: layerShape,
+        slug: slugShape,
+        version: z.int().min(1).max(1e12).describe("Number of the version, from the history."),
+      }),
+    ),
     examples: [{ args: { layer: "shared", slug: "release-day", version: 1 } }],
     async run({ layer, slug, version }, context) {
       const scope = getMemoryScope(context.caller, layer);

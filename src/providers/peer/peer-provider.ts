@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineAction, type Provider } from "../../catalog/define-action.ts";
+import { defineAction, extendAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
 import { PEER_CATEGORY } from "../../core/delegation.ts";
 import type { JsonObject } from "../../core/json.ts";
@@ -39,13 +39,15 @@ const message = z.string().min(1).max(100_000);
 const data = z.looseObject({}).optional().describe("Structured input, beside or instead of the message.");
 const id = z.string().min(1).max(256).optional();
 
-const remoteInput = z.object({
-  message: message.optional().describe("What the peer is to do, in words. Leave it out to ask about a task."),
-  data,
-  task: id.describe("The task of an earlier answer: to go on with it, or to ask how far it is."),
-  context: id.describe("The context of an earlier answer, for a new task in the same conversation."),
-});
-const localInput = z.object({ message: message.describe("What the actor is to do, in words."), data });
+const remoteInput = z.lazy(() =>
+  z.object({
+    message: message.optional().describe("What the peer is to do, in words. Leave it out to ask about a task."),
+    data,
+    task: id.describe("The task of an earlier answer: to go on with it, or to ask how far it is."),
+    context: id.describe("The context of an earlier answer, for a new task in the same conversation."),
+  }),
+);
+const localInput = z.lazy(() => z.object({ message: message.describe("What the actor is to do, in words."), data }));
 
 const output = z.looseObject({
   state: z.enum(peerStates),
@@ -110,5 +112,5 @@ export function defineLocalPeer({ name, description, isExposed, delegate }: Loca
     run: (args, context) => delegate(args as DelegatedMessage, context),
   });
   // The model of the actor sees the message, so it gets tokens like any other model.
-  return Object.freeze({ ...action, localActor: name, peerExposed: isExposed, keepsTokens: true });
+  return extendAction(action, { localActor: name, peerExposed: isExposed, keepsTokens: true });
 }

@@ -27,17 +27,19 @@ export function createRagProviders(options: Omit<RagParts, "access">) {
       effect: "write",
       idempotent: true,
       timeoutMs: INDEX_MS,
-      input: z.strictObject({
-        source: sourceName,
-        description: z.string().max(300).optional().describe("What the source is about, on one line."),
-        files: z.array(text(1_000)).min(1).max(50).optional().describe("Patterns such as docs/**/*.md."),
-        folder: text(1_000)
-          .optional()
-          .describe("Folder of which every text file is indexed. Hidden files and folders are left out."),
-        urls: z.array(text(4_000)).min(1).max(500).optional().describe("Addresses of web pages."),
-        collection: text(256).optional().describe("Handle of a collection. The source is visible only to you."),
-        preview: z.boolean().default(false).describe("Only count what would be indexed and embedded."),
-      }),
+      input: z.lazy(() =>
+        z.strictObject({
+          source: sourceName,
+          description: z.string().max(300).optional().describe("What the source is about, on one line."),
+          files: z.array(text(1_000)).min(1).max(50).optional().describe("Patterns such as docs/**/*.md."),
+          folder: text(1_000)
+            .optional()
+            .describe("Folder of which every text file is indexed. Hidden files and folders are left out."),
+          urls: z.array(text(4_000)).min(1).max(500).optional().describe("Addresses of web pages."),
+          collection: text(256).optional().describe("Handle of a collection. The source is visible only to you."),
+          preview: z.boolean().default(false).describe("Only count what would be indexed and embedded."),
+        }),
+      ),
       examples: [
         { args: { source: "docs", description: "The manual.", files: ["docs/**/*.md"] } },
         { args: { source: "docs" }, description: "Index it again" },
@@ -51,12 +53,14 @@ export function createRagProviders(options: Omit<RagParts, "access">) {
         "Find the passages of indexed sources that fit a question. Each hit names its document and lines, to cite or to read on.",
       effect: "read",
       idempotent: true,
-      input: z.strictObject({
-        query: text(2_000).describe("The question, or words of the passage."),
-        sources: z.array(sourceName).min(1).max(50).optional().describe("Absent: every source."),
-        limit: z.int().min(1).max(50).default(5).describe("Maximum number of passages."),
-        type: z.enum(recallTypes).optional().describe("Absent: hybrid if possible, otherwise keyword."),
-      }),
+      input: z.lazy(() =>
+        z.strictObject({
+          query: text(2_000).describe("The question, or words of the passage."),
+          sources: z.array(sourceName).min(1).max(50).optional().describe("Absent: every source."),
+          limit: z.int().min(1).max(50).default(5).describe("Maximum number of passages."),
+          type: z.enum(recallTypes).optional().describe("Absent: hybrid if possible, otherwise keyword."),
+        }),
+      ),
       examples: [{ args: { query: "how are backups restored", sources: ["docs"] } }],
       run: (args, context) => recall(parts, args, context),
     }),
@@ -64,7 +68,7 @@ export function createRagProviders(options: Omit<RagParts, "access">) {
       entry: "drop_source",
       description: "Remove a source with everything indexed in it. The documents themselves stay.",
       effect: "write",
-      input: z.strictObject({ source: sourceName }),
+      input: z.lazy(() => z.strictObject({ source: sourceName })),
       examples: [{ args: { source: "docs" } }],
       async run({ source: name }, { caller }) {
         for (const { id } of await access.require([name], caller)) await store.drop(id);
@@ -77,7 +81,7 @@ export function createRagProviders(options: Omit<RagParts, "access">) {
       description: "List the indexed sources that you may recall from.",
       effect: "read",
       idempotent: true,
-      input: z.strictObject({}),
+      input: z.lazy(() => z.strictObject({})),
       examples: [{ args: {} }],
       run: async (_args, { caller }) => ({ sources: (await access.listMeasured(caller)).map(summarizeSource) }),
     }),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { startServer } from "../../../test/support/local-server.ts";
-import { fetchPage, openWeb, servePages } from "./testing.ts";
+import { createPdf, fetchPage, openWeb, servePages } from "./testing.ts";
 
 /** The Markdown of a page, with HOST for the server. */
 async function readMarkdown(html: string, options: Parameters<typeof fetchPage>[2] = {}): Promise<string> {
@@ -137,21 +137,6 @@ test("separates the pages of a PDF", async () => {
     data: { pages: 2, content: "## Page 1\n\nFirst page\n\n## Page 2\n\nSecond page" },
   });
 });
-
-function createPdf(texts: readonly string[]): Buffer {
-  const kids = texts.map((_, at) => `${10 + 2 * at} 0 R`).join(" ");
-  const pages = texts.flatMap((text, at) => {
-    const stream = `BT /F1 24 Tf 20 100 Td (${text}) Tj ET`;
-    return [
-      `${10 + 2 * at} 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents ${11 + 2 * at} 0 R/Resources<</Font<</F1 3 0 R>>>>>>endobj`,
-      `${11 + 2 * at} 0 obj<</Length ${stream.length}>>stream\n${stream}\nendstream endobj`,
-    ];
-  });
-  const font = "3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj";
-  const tree = `2 0 obj<</Type/Pages/Kids[${kids}]/Count ${texts.length}>>endobj`;
-  const parts = ["%PDF-1.4", "1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj", tree, font, ...pages];
-  return Buffer.from([...parts, "trailer<</Root 1 0 R>>"].join("\n"));
-}
 
 test.each([
   [403, "Use another page"],

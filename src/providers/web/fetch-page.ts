@@ -17,10 +17,12 @@ export interface PageSource {
 const FETCH_MS = 30_000;
 const ACCEPT = "text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,application/json;q=0.8,*/*;q=0.1";
 
-const input = z.strictObject({
-  url: z.string().min(1).max(4096).describe("The http or https address of the page."),
-  raw: z.boolean().default(false).describe("Return the text as it was sent, for example the HTML itself."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    url: z.string().min(1).max(4096).describe("The http or https address of the page."),
+    raw: z.boolean().default(false).describe("Return the text as it was sent, for example the HTML itself."),
+  }),
+);
 
 export const fetchPageAction = (source: PageSource): Action =>
   defineAction("web", {

@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
 import { onAbort } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
@@ -98,14 +97,23 @@ async function runPageProcess<Answer>(
   }
 }
 
-/** The bundled command has these packages beside it, not inside: the process loads them by their paths. */
+/** The build replaces it by the folder of the bundled packages. */
+declare const PAGE_PACKAGES: string | undefined;
+
+/** The process loads the packages by their paths. */
 function findPackages() {
-  const { resolve } = createRequire(import.meta.url);
+  const own = createRequire(import.meta.url);
+  const find = (name: string, from = own) =>
+    typeof PAGE_PACKAGES === "string"
+      ? own.resolve(`${PAGE_PACKAGES}/${name.replace(/^.*\//, "")}.cjs`)
+      : from.resolve(name);
+  const linkedom = find("linkedom");
   return {
-    linkedom: resolve("linkedom"),
-    readability: resolve("@mozilla/readability"),
-    turndown: resolve("turndown"),
-    robots: resolve("robots-parser"),
-    unpdf: pathToFileURL(resolve("unpdf")).href,
+    linkedom,
+    htmlparser: find("htmlparser2", createRequire(linkedom)),
+    readability: find("@mozilla/readability"),
+    turndown: find("turndown"),
+    robots: find("robots-parser"),
+    unpdf: find("unpdf"),
   };
 }

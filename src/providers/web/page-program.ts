@@ -3,7 +3,6 @@
  * and has no file for it. Each page is sent with the paths of the packages.
  */
 export const PAGE_PROGRAM = String.raw`
-const { createRequire } = require("node:module");
 const own = require("node:process");
 
 own.once("message", async (job) => {
@@ -70,7 +69,7 @@ function cutHidden(html) {
 
 /** Asks the parser of linkedom, which decides itself which elements end without a closing tag. */
 function isTooComplex(html, { packages, maxElements, maxDepth }) {
-  const { Parser } = createRequire(packages.linkedom)("htmlparser2");
+  const { Parser } = require(packages.htmlparser);
   let elements = 0;
   let depth = 0;
   const onopentagname = () => {
@@ -250,7 +249,7 @@ async function convertPdf({ packages, page, maxBufferBytes }) {
   // The library does not take a Buffer.
   const bytes = new Uint8Array(page);
   limitBuffers(maxBufferBytes);
-  const { extractText, getDocumentProxy, getMeta } = await import(packages.unpdf);
+  const { extractText, getDocumentProxy, getMeta } = require(packages.unpdf);
   const pdf = await getDocumentProxy(bytes, { isEvalSupported: false, verbosity: 0 });
   const { text } = await extractText(pdf, { mergePages: false });
   const { info } = await getMeta(pdf).catch(() => ({ info: {} }));

@@ -16,10 +16,12 @@ const SEARCH_MS = 20_000;
 const NOT_CONFIGURED = "No search engine is configured. An operator must set providers.web.search.";
 const SEARCH_HINT = "Try again later. If it fails again, an operator must check providers.web.search.";
 
-const input = z.strictObject({
-  query: z.string().min(1).max(400).describe("What to search for."),
-  limit: z.int().min(1).max(20).default(8).describe("Maximum number of results."),
-});
+const input = z.lazy(() =>
+  z.strictObject({
+    query: z.string().min(1).max(400).describe("What to search for."),
+    limit: z.int().min(1).max(20).default(8).describe("Maximum number of results."),
+  }),
+);
 
 export const searchWebAction = (endpoint: SearchEndpoint | undefined, userAgent: string): Action =>
   defineAction("web", {

@@ -39,3 +39,19 @@ export async function fetchPage(
   const qm = await openWeb({ allowHosts: [host], ...(maxBytes === undefined ? {} : { maxBytes }) });
   return qm.invoke("web__fetch", { url: `http://${host}/guide/page`, ...args }, { caller: { session: "s1" } });
 }
+
+/** A PDF with one text on each page. */
+export function createPdf(texts: readonly string[]): Buffer {
+  const kids = texts.map((_, at) => `${10 + 2 * at} 0 R`).join(" ");
+  const pages = texts.flatMap((text, at) => {
+    const stream = `BT /F1 24 Tf 20 100 Td (${text}) Tj ET`;
+    return [
+      `${10 + 2 * at} 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents ${11 + 2 * at} 0 R/Resources<</Font<</F1 3 0 R>>>>>>endobj`,
+      `${11 + 2 * at} 0 obj<</Length ${stream.length}>>stream\n${stream}\nendstream endobj`,
+    ];
+  });
+  const font = "3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj";
+  const tree = `2 0 obj<</Type/Pages/Kids[${kids}]/Count ${texts.length}>>endobj`;
+  const parts = ["%PDF-1.4", "1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj", tree, font, ...pages];
+  return Buffer.from([...parts, "trailer<</Root 1 0 R>>"].join("\n"));
+}

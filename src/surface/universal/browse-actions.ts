@@ -223,13 +223,15 @@ const getOwnWorld = ({ world }: View, action: Action): { readonly world?: string
   world?.has(action) === true ? { world: world.name } : {};
 
 function toListedAction(view: View, action: Action, inFull: boolean): ListedAction {
-  const { name, description, inputSchema, type } = action;
+  const { name, description, type } = action;
   const named = { qualified_name: name, ...getOwnWorld(view, action), ...readUnavailability(action) };
-  if (inFull) return { ...named, description, input_schema: inputSchema };
-  const needsArguments = type !== undefined && Array.isArray(inputSchema.required) && inputSchema.required.length > 0;
+  if (inFull) return { ...named, description, input_schema: action.inputSchema };
+  const needsArguments = type !== undefined && hasRequired(action.inputSchema);
   const hint = needsArguments ? { schema_hint: formatSignature(action, 0) } : {};
   return { ...named, ...hint, short_description: summarizeAction(action) };
 }
+
+const hasRequired = ({ required }: JsonSchema): boolean => Array.isArray(required) && required.length > 0;
 
 function readUnavailability(action: Action): Pick<ListedAction, "state" | "state_reason"> {
   const { state, ...reason } = readStateWithReason(action);
