@@ -39,7 +39,7 @@ try {
 }
 show(
   targetTable(targets, [
-    "`npm run bench:gateway` has the targets of the gateway: calls per second and processor time of a call, the first",
+    "The targets of the gateway are in `npm run bench:gateway`: calls per second, processor time of a call, the first",
     "tools/list, memory after many calls.",
   ]),
 );

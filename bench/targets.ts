@@ -17,7 +17,8 @@ export interface BenchResult {
 }
 
 export function targetTable(targets: readonly Target[], notes: readonly string[] = []): Table {
-  return { title: "Targets", head: ["", "measured", "target", ""], rows: targets.map(row), notes };
+  const rows = targets.length === 0 ? [["none in this part"]] : targets.map(row);
+  return { title: "Targets", head: ["", "measured", "target", ""], rows, notes };
 }
 
 function row({ name, measured, sign, limit, unit }: Target): readonly string[] {
