@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
-import { openSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, chown, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
 import type { Outcome } from "../src/index.ts";
+import { createWorkspaceSandbox } from "../src/workspace/sandbox.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../src/workspace/workspace.ts";
 import { createSandboxFolder, findMissingSandbox } from "./support/sandbox.ts";
 
@@ -311,18 +312,16 @@ describe.skipIf(missing !== undefined)("the gate of exec", () => {
     const { cwd, env, countRuns } = await createWatchedBubblewrap(createConfig());
     await (await open(cwd, { env, purpose: "looking" })).close();
     expect(await countRuns()).toBe(1);
-    await (await open(cwd, { env })).close();
-    expect(await countRuns()).toBe(2);
 
     for (const purpose of ["looking", "calls"] as const) {
       const workspace = await openTemporary(cwd, { env, purpose });
       expect(workspace.quartermaster.names()).toContain("exec__run");
     }
-    expect(await countRuns()).toBe(2);
+    expect(await countRuns()).toBe(1);
 
     await writeFile(join(cwd, "bin/bwrap"), `${await readFile(join(cwd, "bin/bwrap"), "utf8")}# newer\n`);
     await (await open(cwd, { env, purpose: "looking" })).close();
-    expect(await countRuns()).toBe(3);
+    expect(await countRuns()).toBe(2);
   });
 
   test("tests for real before the first program, and hides the action if that fails", async () => {
@@ -337,7 +336,28 @@ describe.skipIf(missing !== undefined)("the gate of exec", () => {
     expect(outcome).toMatchObject({ status: "failed", error: { code: "action_failed" } });
     expect(workspace.quartermaster.names()).not.toContain("exec__run");
     await expect(stat(join(cwd, "work/ran"))).rejects.toThrow("ENOENT");
-    await expect(stat(join(cwd, ".quartermaster/sandbox-test"))).rejects.toThrow("ENOENT");
+    // Nor does another process show it again.
+    const next = await openTemporary(cwd, { env, purpose: "looking" });
+    expect(next.quartermaster.names()).not.toContain("exec__run");
+  });
+
+  test("remembers a passed test beside the store if the package is read-only", async () => {
+    const { cwd, env, countRuns } = await createWatchedBubblewrap(createConfig());
+    const storePath = join(cwd, ".quartermaster/quartermaster.db");
+    const packageFolder = join(cwd, "quartermaster.yaml");
+    const findProblem = (mayWrite: boolean) =>
+      createWorkspaceSandbox({
+        ...{ packageFolder, storePath, mayWrite },
+        searchPath: env.PATH ?? "",
+        protect: () => [],
+      }).findKnownProblem();
+
+    expect(await findProblem(false)).toBeUndefined();
+    expect(existsSync(join(cwd, ".quartermaster"))).toBe(false);
+    for (const runs of [2, 2]) {
+      expect(await findProblem(true)).toBeUndefined();
+      expect(await countRuns()).toBe(runs);
+    }
   });
 
   test("opens when a reload adds exec and the sandbox works", async () => {

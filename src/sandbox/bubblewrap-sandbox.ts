@@ -19,11 +19,11 @@ export interface SandboxHost {
   readonly uid: number | undefined;
 }
 
-/** Remembers a passed self-test for other processes. */
+/** Remembers passed self-tests for other processes, by the key of what was tested. */
 export interface PassedTests {
-  /** The key of the last passed test, if there is one. */
-  read(): Promise<string | undefined>;
-  write(key: string | undefined): Promise<void>;
+  has(key: string): Promise<boolean>;
+  add(key: string): Promise<void>;
+  remove(key: string): Promise<void>;
 }
 
 interface SandboxParts {
@@ -46,14 +46,17 @@ export function createBubblewrapSandbox({ host, version, passed, protect }: Sand
     const problem = typeof found === "string" ? found : await runSelfTest(host, found);
     newest = problem;
     // A failure may end without a trace, for example when a setting of the kernel changes. So only success is stored.
-    const key = problem === undefined && typeof found !== "string" ? await identify(found) : undefined;
-    await passed.write(key).catch(() => undefined);
+    const remember = problem === undefined ? passed.add : passed.remove;
+    if (typeof found !== "string")
+      await identify(found)
+        .then(remember)
+        .catch(() => undefined);
     return problem;
   }
 
   async function readPassedTest(): Promise<string | undefined> {
     const found = findPrograms(host);
-    const hasPassed = typeof found !== "string" && (await passed.read()) === (await identify(found));
+    const hasPassed = typeof found !== "string" && (await passed.has(await identify(found)));
     if (!hasPassed) return findProblem();
     if (tested === undefined) newest = undefined;
     return newest;

@@ -9,7 +9,8 @@ const host = {
   pid: process.pid,
   uid: process.getuid?.(),
 };
-const parts = { version: "1", passed: { read: async () => undefined, write: async () => {} }, protect: () => [] };
+const passed = { has: async () => false, add: async () => {}, remove: async () => {} };
+const parts = { version: "1", passed, protect: () => [] };
 
 describe.skipIf(findMissingSandbox("the self-test of the sandbox") !== undefined)(
   "the self-test of the sandbox",

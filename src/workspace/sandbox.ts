@@ -1,37 +1,44 @@
 import { existsSync } from "node:fs";
-import { readFile, realpath, rm } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { realpath, rm, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { readPackageInfo, systemProcess } from "../app/system-runtime.ts";
 import type { Provider } from "../catalog/define-action.ts";
 import type { LoadedConfig } from "../config/parse.ts";
 import type { SandboxConfig } from "../config/sandbox-schema.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import { type Sandbox, type SandboxSettings, UNTESTED_SANDBOX } from "../core/sandbox.ts";
-import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
+import { createPrivateFolder } from "../files/safe-files.ts";
 import type { Gate } from "../policy/tool-policy.ts";
-import { getSandboxTestPath } from "./state-paths.ts";
+import { getSandboxTestsFolder } from "./state-paths.ts";
 
 type Fill = (text: string, key: string) => string;
 
 interface SandboxPlace {
+  /** Passed self-tests are remembered here, or beside the store if this cannot be written. */
+  readonly packageFolder: string;
   readonly storePath: string;
   readonly searchPath: string;
   /** Files and folders that no program can reach. Read for each program. */
   readonly protect: () => readonly string[];
-  /** Whether a passed self-test is stored for other processes. */
+  /** Whether files may be created beside the store. */
   readonly mayWrite: boolean;
 }
 
 /** The sandbox of a workspace. Its code is loaded when it is first needed. */
-export function createWorkspaceSandbox({ storePath, searchPath, protect, mayWrite }: SandboxPlace): Sandbox {
-  const path = getSandboxTestPath(storePath);
+export function createWorkspaceSandbox(place: SandboxPlace): Sandbox {
+  const { packageFolder, storePath, searchPath, protect, mayWrite } = place;
+  // No program in the sandbox can write to either.
+  const shared = join(packageFolder, "node_modules/.cache/sandbox-tests");
+  const own = getSandboxTestsFolder(storePath);
+  const mark = async (folder: string, key: string) => {
+    createPrivateFolder(folder);
+    await writeFile(join(folder, key), "", { mode: 0o600 });
+  };
   const passed = {
-    read: () => readFile(path, "utf8").catch(() => undefined),
-    async write(key: string | undefined) {
-      if (!mayWrite) return;
-      if (key === undefined) return rm(path, { force: true });
-      createPrivateFolder(dirname(path));
-      await replaceTextFile(path, key, { mode: 0o600, unique: systemProcess.id });
+    has: async (key: string) => [shared, own].some((folder) => existsSync(join(folder, key))),
+    add: (key: string) => mark(shared, key).catch(() => (mayWrite ? mark(own, key) : undefined)),
+    async remove(key: string) {
+      for (const folder of [shared, own]) await rm(join(folder, key), { force: true });
     },
   };
   const host = {

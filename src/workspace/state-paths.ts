@@ -21,8 +21,8 @@ export const getLogFolder = besideStore("logs");
 export const getBundleFolder = besideStore("bundles");
 /** Compiled OpenAPI documents, a file each. */
 export const getApiFolder = besideStore("apis");
-/** A mark of the last self-test of the sandbox that passed. */
-export const getSandboxTestPath = besideStore("sandbox-test");
+/** Marks of the self-tests of the sandbox that passed, if the folder of the package is read-only. */
+export const getSandboxTestsFolder = besideStore("sandbox-tests");
 
 /** All state next to a store. */
 export function listStatePaths(storePath: string): readonly string[] {
@@ -34,7 +34,7 @@ export function listStatePaths(storePath: string): readonly string[] {
     getLogFolder,
     getBundleFolder,
     getApiFolder,
-    getSandboxTestPath,
+    getSandboxTestsFolder,
   ];
   return [...paths.map((getPath) => getPath(storePath)), `${getSecretsPath(storePath)}.lock`];
 }

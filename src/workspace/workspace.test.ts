@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { QmError } from "../core/errors.ts";
+import { guardSchema } from "../core/schema-guard.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace.ts";
 
 const made: string[] = [];
@@ -36,6 +37,30 @@ const eventsOf = async ({ quartermaster }: Workspace, type: string) => {
   await quartermaster.ledger.flush();
   return (await quartermaster.ledger.read({ type })).map((event) => event.data);
 };
+
+// The catalog does not read the schemas of our own actions, so that they are converted only where they are used.
+test("has only actions with safe schemas", async () => {
+  const config = `
+providers:
+  file: { read_only: false }
+  source: { enabled: true }
+  web: { enabled: true, search: { kind: searxng, url: "http://localhost" } }
+  exec: { enabled: true, unisolated: true }
+  memory: { enabled: true }
+  rag: { enabled: true }
+peers: { other: { url: "http://localhost:1" } }
+actors: { default: { tools: ["*"] }, helper: { tools: ["*"], exposed: true } }
+policy: { rules: [{ name: ask, rule: "args.path == 'x'", effect: ask }] }
+`;
+  const { quartermaster } = await open(await folderWith({ "quartermaster.yaml": config }), { purpose: "looking" });
+  const described = quartermaster.inventory().map(({ name }) => quartermaster.describe(name));
+
+  expect(described.length).toBeGreaterThan(60);
+  for (const { input_schema, output_schema = {} } of described) {
+    expect(guardSchema(input_schema, "arguments")).toEqual(input_schema);
+    expect(guardSchema(output_schema, "result")).toEqual(output_schema);
+  }
+});
 
 test("works without a file, in the folder it is opened in", async () => {
   const folder = await folderWith({ "README.md": "hello" });

@@ -104,11 +104,13 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   const filling = listReferencedSecrets(loaded).length === 0 ? env : mergeStoredSecrets(env, storePath);
   const fill = createReferenceFiller(env, storePath);
   const place = { cwd: configPath === undefined ? cwd : undefined, env: filling, storePath };
+  const packageFolder = findPackageFolder();
   const sandbox = createWorkspaceSandbox({
+    packageFolder,
     storePath,
     searchPath: env.PATH ?? "",
     // A program that changes our own code would not be isolated next time.
-    protect: () => [...listProtectedPaths([loaded], place), findPackageFolder()],
+    protect: () => [...listProtectedPaths([loaded], place), packageFolder],
     mayWrite: purpose === "calls",
   });
   // Begins here, because it takes long. The provider of `exec` waits for it, and reports an error.

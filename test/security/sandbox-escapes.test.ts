@@ -72,7 +72,7 @@ const attempts: Readonly<Record<string, string>> = {
   "renames the state folder": "return swap(h.state, h.work + '/state')",
   "renames the folder around the state folder": "return swap(h.work + '/deep', h.work + '/deeper')",
   "unmounts what hides the state folder!": "sh('umount', h.state); return true",
-  "forges the result of the self-test": "fs.writeFileSync(h.state + '/sandbox-test', 'x'); return true",
+  "forges the result of the self-test": "fs.writeFileSync(h.state + '/sandbox-tests', 'x'); return true",
   "writes a git hook": "fs.writeFileSync(h.work + '/.git/hooks/pre-commit', '#!/bin/sh'); return true",
   "changes the settings of git": "fs.appendFileSync(h.work + '/.git/config', '#'); return true",
   "replaces .git": "return swap(h.work + '/.git', h.work + '/.git2')",
