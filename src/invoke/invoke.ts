@@ -119,13 +119,14 @@ export interface InvokePipeline {
 export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
   const { runtime, tracer, redact, valueLimit } = pipeline;
   const started = runtime.elapsed();
-  const span = startCallSpan(tracer, { ...call, callId: call.id, parent: call.trace, redact });
-  const words = pipeline.getHintWords(call.via, call.caller);
+  const { id: callId, name, args, caller, via, trace: parent } = call;
+  const span = startCallSpan(tracer, { callId, name, args, caller, via, parent, redact });
+  const words = pipeline.getHintWords(via, caller);
   const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span };
   const ending = () => {
     const durationMs = Math.max(0, runtime.elapsed() - started);
     const { name: action, resultChars = valueLimit } = progress.action ?? {};
-    return { callId: call.id, durationMs, valueLimit: resultChars, action, words };
+    return { callId, durationMs, valueLimit: resultChars, action, words };
   };
   let outcome: Outcome;
   try {
