@@ -186,12 +186,13 @@ async function attempt(
 ): Promise<(ending: CallEnding) => Outcome> {
   const { lineage, meter, runtime, hopsLimit } = pipeline;
   if (hopsLimit !== undefined) checkHops(asked.caller, hopsLimit);
-  const finding = pipeline.live.find(asked.name, asked.caller) ?? learnNamedSource(pipeline, asked, signal);
+  const seen = pipeline.getView(asked.caller);
+  const finding = pipeline.live.find(asked.name, asked.caller) ?? learnNamedSource(pipeline, seen, asked, signal);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
   const live = finding && (await finding);
   const { id: callId, caller, permit: given } = call;
-  const view = pipeline.getView(caller, live === undefined ? [] : [live]);
+  const view = finding === undefined ? seen : pipeline.getView(caller, live === undefined ? [] : [live]);
   const { action, how } = resolveAction(view, call.name);
   progress.action = action;
   record.resolved(action, how);
@@ -352,7 +353,7 @@ function createRunContext(
 /** A server that cannot be asked has no visible tools. */
 async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: readonly string[]) {
   for (const name of patterns.filter((pattern) => !isGlob(pattern)))
-    await learnNamedSource(pipeline, { name, caller }, undefined)?.catch(() => {});
+    await learnNamedSource(pipeline, pipeline.getView(caller), { name, caller }, undefined)?.catch(() => {});
   const wanted = createPatternSet(patterns);
   return pipeline
     .getView(caller)
