@@ -201,8 +201,8 @@ async function attempt(
   if (action.madeFrom === undefined) lineage.add([action.name]);
 
   if (given !== undefined) await lineage.resume(given.approval.callId);
-  const filling = fillArguments(pipeline, call, action, record);
-  const { own, hasTokens } = filling instanceof Promise ? await filling : filling;
+  // Always awaited: no handler runs before `invoke()` has returned its promise.
+  const { own, hasTokens } = await fillArguments(pipeline, call, action, record);
   if (isLongArgument(own)) await yieldToEventLoop();
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
@@ -211,8 +211,7 @@ async function attempt(
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   if (action.refresh !== undefined) await action.refresh();
-  const reading = meter.read(caller);
-  const usage = reading && (await reading);
+  const usage = await meter.read(caller);
   // Read the policy now: it may have been replaced while the arguments were prepared.
   const { policy } = pipeline;
   const decision = decide(policy, { action, target, caller, args, usage });
@@ -258,8 +257,7 @@ async function attempt(
     return attempt(pipeline, { ...call, name: action.name, args: prepared.args, permit }, record, progress, signal);
   }
 
-  const charging = meter.charge(caller);
-  const overdrawn = charging && (await charging);
+  const overdrawn = await meter.charge(caller);
   if (overdrawn !== undefined) throw refusalError(overdrawn);
   const { activation } = call;
   // An action with an owner, such as a note, is resolved by name only and never becomes a tool.
