@@ -183,7 +183,7 @@ function exposeParts(parts: Parts): Quartermaster {
   const toCall = (name: unknown, args: unknown, caller?: CallerOptions, via = "library") => ({
     name: typeof name === "string" ? name : "",
     args,
-    caller: applyCallerDefaults(caller),
+    caller: caller === undefined ? { actor: "default", session: "local" } : applyCallerDefaults(caller),
     via,
   });
 

@@ -48,7 +48,7 @@ export function createSurfaceBackend(
   return {
     getView: pipeline.getView,
     live,
-    invoke: (request, signal) => run({ ...request, id: request.id ?? pipeline.runtime.newId() }, signal),
+    invoke: ({ id = pipeline.runtime.newId(), ...request }, signal) => run({ id, ...request }, signal),
     resume: run,
     canSearch: discovery.isOn,
     searchHint: discovery.waitForHint,

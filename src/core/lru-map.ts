@@ -17,7 +17,7 @@ export class LruMap<K, V> extends Map<K, V> {
   }
 
   override set(key: K, value: V): this {
-    super.delete(key);
+    if (key !== this.#newest) super.delete(key);
     super.set(key, value);
     this.#newest = key;
     if (this.size <= this.#limit) return this;

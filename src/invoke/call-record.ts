@@ -173,19 +173,29 @@ export function summarizeEnd(
   const { status, action } = outcome;
   const ranAs = outcome.ranAs === undefined ? {} : { ranAs: outcome.ranAs };
   const durationMs = Math.round(outcome.durationMs * 1000) / 1000;
-  const begin = { ...(action === undefined ? {} : { action }), bytes: result?.bytes ?? 0, callId };
+  const bytes = result?.bytes ?? 0;
   if (outcome.status !== "done") {
     const { error, reason } = outcome;
-    return { ...begin, code: error.code, durationMs, ...ranAs, reason, result: null, status };
+    const named = action === undefined ? {} : { action };
+    return { ...named, bytes, callId, code: error.code, durationMs, ...ranAs, reason, result: null, status };
   }
-  if (result === undefined) return { ...begin, durationMs, ...ranAs, result: null, status };
+  if (result === undefined) return { action, bytes, callId, durationMs, ...ranAs, result: null, status };
   const more = outcome.kept === undefined ? ranAs : { kept: outcome.kept.handle, ...ranAs };
   const { text, audit } = result;
   if (text.length <= RECORDED_RESULT_LIMIT)
-    return { ...begin, durationMs, ...more, result: audit === undefined ? outcome.data : audit, status };
+    return { action, bytes, callId, durationMs, ...more, result: audit === undefined ? outcome.data : audit, status };
   // Only a result that is not recorded whole is hashed: the hash of a short one could be guessed by trying all values.
   const cut = audit === undefined ? outcome.value : formatResultValue(audit);
-  return { ...begin, durationMs, ...more, result: { cut }, resultHash: hash("sha256", text, "hex"), status };
+  return {
+    action,
+    bytes,
+    callId,
+    durationMs,
+    ...more,
+    result: { cut },
+    resultHash: hash("sha256", text, "hex"),
+    status,
+  };
 }
 
 /** A request to a language model, as the ledger has it. `callId`: of the call or the turn that made it. */

@@ -119,13 +119,14 @@ export interface InvokePipeline {
 export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
   const { runtime, tracer, redact, valueLimit } = pipeline;
   const started = runtime.elapsed();
-  const span = startCallSpan(tracer, { ...call, callId: call.id, parent: call.trace, redact });
-  const words = pipeline.getHintWords(call.via, call.caller);
+  const { id: callId, name, args, caller, via, trace: parent } = call;
+  const span = startCallSpan(tracer, { callId, name, args, caller, via, parent, redact });
+  const words = pipeline.getHintWords(via, caller);
   const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span };
   const ending = () => {
     const durationMs = Math.max(0, runtime.elapsed() - started);
     const { name: action, resultChars = valueLimit } = progress.action ?? {};
-    return { callId: call.id, durationMs, valueLimit: resultChars, action, words };
+    return { callId, durationMs, valueLimit: resultChars, action, words };
   };
   let outcome: Outcome;
   try {
@@ -185,12 +186,13 @@ async function attempt(
 ): Promise<(ending: CallEnding) => Outcome> {
   const { lineage, meter, runtime, hopsLimit } = pipeline;
   if (hopsLimit !== undefined) checkHops(asked.caller, hopsLimit);
-  const finding = pipeline.live.find(asked.name, asked.caller) ?? learnNamedSource(pipeline, asked, signal);
+  const seen = pipeline.getView(asked.caller);
+  const finding = pipeline.live.find(asked.name, asked.caller) ?? learnNamedSource(pipeline, seen, asked, signal);
   // Copy the arguments before the first await; the caller may change them afterwards. Do not await without need.
   const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
   const live = finding && (await finding);
   const { id: callId, caller, permit: given } = call;
-  const view = pipeline.getView(caller, live === undefined ? [] : [live]);
+  const view = finding === undefined ? seen : pipeline.getView(caller, live === undefined ? [] : [live]);
   const { action, how } = resolveAction(view, call.name);
   progress.action = action;
   record.resolved(action, how);
@@ -199,8 +201,8 @@ async function attempt(
   if (action.madeFrom === undefined) lineage.add([action.name]);
 
   if (given !== undefined) await lineage.resume(given.approval.callId);
-  const filling = fillArguments(pipeline, call, action, record);
-  const { own, hasTokens } = filling instanceof Promise ? await filling : filling;
+  // Always awaited: no handler runs before `invoke()` has returned its promise.
+  const { own, hasTokens } = await fillArguments(pipeline, call, action, record);
   if (isLongArgument(own)) await yieldToEventLoop();
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
@@ -209,8 +211,7 @@ async function attempt(
   const target = findTarget(view.snapshot, action);
   const args = toTargetArguments(action, target, prepared.args);
   if (action.refresh !== undefined) await action.refresh();
-  const reading = meter.read(caller);
-  const usage = reading && (await reading);
+  const usage = await meter.read(caller);
   // Read the policy now: it may have been replaced while the arguments were prepared.
   const { policy } = pipeline;
   const decision = decide(policy, { action, target, caller, args, usage });
@@ -256,8 +257,7 @@ async function attempt(
     return attempt(pipeline, { ...call, name: action.name, args: prepared.args, permit }, record, progress, signal);
   }
 
-  const charging = meter.charge(caller);
-  const overdrawn = charging && (await charging);
+  const overdrawn = await meter.charge(caller);
   if (overdrawn !== undefined) throw refusalError(overdrawn);
   const { activation } = call;
   // An action with an owner, such as a note, is resolved by name only and never becomes a tool.
@@ -351,7 +351,7 @@ function createRunContext(
 /** A server that cannot be asked has no visible tools. */
 async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: readonly string[]) {
   for (const name of patterns.filter((pattern) => !isGlob(pattern)))
-    await learnNamedSource(pipeline, { name, caller }, undefined)?.catch(() => {});
+    await learnNamedSource(pipeline, pipeline.getView(caller), { name, caller }, undefined)?.catch(() => {});
   const wanted = createPatternSet(patterns);
   return pipeline
     .getView(caller)

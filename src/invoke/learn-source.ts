@@ -1,4 +1,5 @@
 import type { PendingSource } from "../catalog/define-action.ts";
+import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { parseActionName } from "../core/names.ts";
@@ -14,13 +15,14 @@ export type LearnSource = (source: PendingSource, signal?: AbortSignal) => Promi
  * started and the name stays unknown.
  */
 export function learnNamedSource(
-  { policy, getView, learn }: Pick<InvokePipeline, "policy" | "getView" | "learn">,
+  { policy, learn }: Pick<InvokePipeline, "policy" | "learn">,
+  { snapshot }: Pick<View, "snapshot">,
   { name: asked, caller }: Pick<ActionCall, "name" | "caller">,
   signal: AbortSignal | undefined,
 ): Promise<undefined> | undefined {
+  if (learn === undefined || snapshot.pending.length === 0) return undefined;
   const name = parseActionName(asked);
-  if (learn === undefined || name === undefined) return undefined;
-  const { snapshot } = getView(caller);
+  if (name === undefined) return undefined;
   const source = snapshot.pending.find(({ prefix }) => name.startsWith(prefix));
   const action = source?.expect?.(name);
   if (source?.connect === undefined || action === undefined || snapshot.get(name) !== undefined) return undefined;

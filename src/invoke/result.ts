@@ -184,10 +184,8 @@ export function toDoneOutcome(
     return { ...ended, ...rest, kept: where, forModel: shown, value: formatResultValue(shown, valueLimit) };
   }
   if (forModel !== undefined) return { ...ended, forModel, value: formatResultValue(forModel, valueLimit) };
-  if (content === undefined) {
-    const value =
-      typeof data === "string" || text === undefined ? formatResultValue(data, valueLimit) : cutText(text, valueLimit);
-    return { ...ended, value };
-  }
-  return { ...ended, content, value: formatContent(content.blocks, valueLimit) };
+  if (content !== undefined) return { ...ended, content, value: formatContent(content.blocks, valueLimit) };
+  const isWritten = text !== undefined && typeof data !== "string";
+  const value = isWritten ? cutText(text, valueLimit) : formatResultValue(data, valueLimit);
+  return { status: "done", callId, durationMs, action, data, value };
 }

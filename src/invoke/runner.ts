@@ -83,17 +83,8 @@ export function createRunner(limits: RunLimits): Runner {
         controller.throwIfAborted();
         const { invoke, waitFor, listWaiting } = trackWaiting(context.createInvoke(getSignal, dialogue));
         const model = context.createModel?.(getSignal);
-        const handlerContext: CallContext = {
-          ...context.handlerContext,
-          ...(dialogue && { dialogue }),
-          ...(model && { model }),
-          untimed,
-          invoke,
-          waitFor,
-          get signal() {
-            return controller.signal;
-          },
-        };
+        const own = { untimed, invoke, waitFor, ...(dialogue && { dialogue }), ...(model && { model }) };
+        const handlerContext = createHandlerContext(controller, context.handlerContext, own);
         work = runHandler(action, args, handlerContext, context.storeStream);
         return await raceAbort(noteWaiting(work, listWaiting), controller);
       } catch (thrown) {
@@ -113,6 +104,26 @@ export function createRunner(limits: RunLimits): Runner {
     },
   };
 }
+
+const CONTROLLER = Symbol("controller");
+type WithController = { readonly [CONTROLLER]: LazyAbortController };
+
+// One getter for all calls. With one for each, V8 would create a hidden class for each.
+const lazySignal: PropertyDescriptor = {
+  enumerable: true,
+  configurable: true,
+  get(this: WithController) {
+    return this[CONTROLLER].signal;
+  },
+};
+
+// Assigned, because V8 is slow to spread an object and then add fields to it.
+const createHandlerContext = (controller: LazyAbortController, ...parts: readonly object[]): CallContext =>
+  Object.defineProperty<object>(
+    Object.assign({ [CONTROLLER]: controller }, ...parts),
+    "signal",
+    lazySignal,
+  ) as CallContext;
 
 /** Async, because a handler may throw before its first await. */
 async function runHandler(

@@ -58,12 +58,20 @@ interface RetryOptions {
 const DEFAULT_BACKOFF_MS = 200;
 
 /** Repeats an attempt that failed with a retryable `QmError`, after pauses that double. Rejects with the last error. */
-export async function runWithRetries<T>(
+export function runWithRetries<T>(
   task: AbortableTask,
   attempt: (number: number) => T | Promise<T>,
   { retry, onFailure }: RetryOptions,
 ): Promise<T> {
-  const { attempts = 1, backoffMs = DEFAULT_BACKOFF_MS } = retry ?? {};
+  return retry === undefined ? task.race(() => attempt(1)) : repeatAttempts(task, attempt, retry, onFailure);
+}
+
+async function repeatAttempts<T>(
+  task: AbortableTask,
+  attempt: (number: number) => T | Promise<T>,
+  { attempts, backoffMs = DEFAULT_BACKOFF_MS }: RetryPolicy,
+  onFailure: RetryOptions["onFailure"],
+): Promise<T> {
   for (let number = 1; ; number++) {
     try {
       return await task.race(() => attempt(number));

@@ -41,7 +41,7 @@ interface NewLine extends Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "da
 const toNewLine = ({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine => ({
   session: toStorableText(session),
   type,
-  at: at.toISOString(),
+  at: formatTime(at),
   actor: toStorableText(actor),
   tenant: toStorableText(tenant),
   turn: toStorableText(turn),
@@ -54,6 +54,15 @@ const toNewLine = ({ session, type, at, actor, tenant, turn, user, person, data 
   prev: CHAIN_START,
   hash: CHAIN_START,
 });
+
+let lastTime = { ms: 0, text: new Date(0).toISOString() };
+
+/** Remembers the last time: the events of a batch share a few. */
+function formatTime(at: Date): string {
+  const ms = at.getTime();
+  if (ms !== lastTime.ms) lastTime = { ms, text: at.toISOString() };
+  return lastTime.text;
+}
 
 /** Gives the lines their places in the chain and moves its end, which makes concurrent writers of the session wait. */
 async function extendChain(

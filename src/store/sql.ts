@@ -98,5 +98,7 @@ export function createWriteTag(db: Sql): (...template: Parameters<typeof sql>) =
 export function toStorableText(text: string): string;
 export function toStorableText(text: string | undefined): string | null;
 export function toStorableText(text: string | undefined): string | null {
-  return text === undefined ? null : text.replace(/\p{Surrogate}|\0/gu, "\uFFFD");
+  if (text === undefined) return null;
+  // Most texts have neither, and testing is faster than replacing nothing.
+  return /[\0\ud800-\udfff]/.test(text) ? text.replace(/\p{Surrogate}|\0/gu, "\uFFFD") : text;
 }
