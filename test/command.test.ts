@@ -47,7 +47,7 @@ describe("the built command", () => {
     };
     const entryOnly = join(made, "dist/entry");
     await mkdir(entryOnly, { recursive: true });
-    await cp(join(bin, "qm.js"), join(entryOnly, "qm.js"));
+    for (const name of ["qm.js", "package.json"]) await cp(join(bin, name), join(entryOnly, name));
 
     for (const version of ["14.21.3", "18.20.0", `${major}.${minor - 1}.9`, `${major - 1}.99.0`])
       expect(await runOn(version)).toEqual({

@@ -47,13 +47,13 @@ export function parseSearchQuery(query: string, lookup: TermLookup, inNotes = fa
 }
 
 const QUESTION = /^\P{L}*(?:what|which|how|who|where|when|is|are|do|does|did|has|have|show|tell|give)\b/iu;
-const ANSWERING = ["get", "list", "show", "read", "fetch", "retrieve", "check"].map(stemWord);
+const ANSWERING = ["get", "list", "show", "read", "fetch", "retrieve", "check"];
 const FEW = 20;
 
 /** A question may need any action that looks something up: `get_state` for "is the oven hot?". Only if they are few. */
 function findQuestionTerms(query: string, lookup: TermLookup): readonly QueryTerm[] {
   if (!QUESTION.test(query)) return [];
-  const terms = ANSWERING.flatMap((verb) => lookup.term(verb) ?? []);
+  const terms = ANSWERING.flatMap((verb) => lookup.term(stemWord(verb)) ?? []);
   const holders = terms.reduce((sum, term) => sum + lookup.holders(term), 0);
   if (terms.length === 0 || holders > FEW) return [];
   const weight = wordWeights.question * lookup.rarity(terms);
