@@ -6,6 +6,19 @@ export type Abortable = AbortSignal | LazyAbortController;
 /** Lets pending I/O and other calls run before the caller goes on with a long computation. */
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
 
+interface Corkable {
+  readonly writableCorked: number;
+  cork(): void;
+  uncork(): void;
+}
+
+/** What is written in one turn of the event loop goes out at once: each write may have to wake the reader up. */
+export function corkUntilNextTurn(stream: Corkable): void {
+  if (stream.writableCorked > 0) return;
+  stream.cork();
+  void setImmediate().then(() => stream.uncork());
+}
+
 /** Calls `listener` once when the signal aborts, or now if it has. Returns a function that removes the listener. */
 export function onAbort(signal: Abortable | undefined, listener: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {};

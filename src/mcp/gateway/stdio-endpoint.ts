@@ -7,8 +7,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio as serveTransport } from "@modelcontextprotocol/server/stdio";
-import { onAbort } from "../../core/async.ts";
-import { corkUntilNextTurn } from "../../core/cork.ts";
+import { corkUntilNextTurn, onAbort } from "../../core/async.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isLargerThan } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";

@@ -304,6 +304,7 @@ function listParamHeaders(inputSchema: JsonObject): readonly ParamHeader[] {
 /** The result as it came, without its type. Only an unfinished one, which asks questions, keeps it. */
 function readResult(server: string, era: ProtocolEra, result: unknown): JsonObject {
   if (!isRecord(result)) throw invalidResultError(server, "it is not an object");
+  if (!("resultType" in result)) return result as JsonObject;
   const { resultType, ...rest } = result as JsonObject;
   if (era === "legacy" || resultType === undefined || resultType === "complete") return rest;
   const { inputRequests, requestState } = rest;

@@ -153,6 +153,8 @@ export function createHub(options: HubOptions) {
       await Promise.all(stopped.values());
     },
     status: (server: string): ConnectionStatus => getSupervisor(server).status(),
+    /** Whether the server is connected, and all that it offers is known. */
+    isConnected: (server: string): boolean => getSupervisor(server).isConnected,
     /** Starts the server if needed. `insist` ignores the wait after a failure, for a person's request. */
     connect: async (server: string, signal?: AbortSignal, insist = false): Promise<ServerOffer> =>
       getSupervisor(server).connect(signal, insist),

@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { settlesWithin } from "../../core/async.ts";
-import { corkUntilNextTurn } from "../../core/cork.ts";
+import { corkUntilNextTurn, settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Sandbox } from "../../core/sandbox.ts";
 import { createFloodGuard, FLOOD_LIMIT, formatFloodReason, readInSlices } from "./flow-control.ts";

@@ -37,6 +37,7 @@ export class Supervisor {
   #retryAt: Date | undefined;
   #era: ProtocolEra | undefined;
   #idleTimer: NodeJS.Timeout | undefined;
+  #lastUsed = 0;
   /** Subscribed resources. They are subscribed again after every start and keep the server from being idle. */
   readonly #watched = new Set<string>();
 
@@ -80,6 +81,11 @@ export class Supervisor {
     }
   }
 
+  /** Whether `connect` would have nothing to wait for. */
+  get isConnected(): boolean {
+    return this.#connection !== undefined && this.#connection.listing === undefined && !this.#isRetired;
+  }
+
   async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
     this.#uses++;
     const connection = await this.#getConnection(signal, insist);
@@ -92,7 +98,6 @@ export class Supervisor {
     this.#calls++;
     this.#called++;
     this.#uses++;
-    clearTimeout(this.#idleTimer);
     try {
       return await this.#attempt(request, options, true);
     } finally {
@@ -289,6 +294,7 @@ export class Supervisor {
     if (this.#connection !== connection) return false;
     this.#connection = undefined;
     clearTimeout(this.#idleTimer);
+    this.#idleTimer = undefined;
     return true;
   }
 
@@ -296,11 +302,20 @@ export class Supervisor {
     this.#context.note({ type: "server.stopped", data: { server: this.spec.name, reason } });
   }
 
+  /** Stops the server when it was not used for a while. One timer runs on: a new one for each call would cost more. */
   #startIdleTimer(): void {
     const { idleTimeoutMs } = this.spec;
-    clearTimeout(this.#idleTimer);
-    if (this.#calls > 0 || this.#watched.size > 0 || this.#connection === undefined || idleTimeoutMs === 0) return;
-    this.#idleTimer = setTimeout(() => void this.stop("idle"), idleTimeoutMs).unref();
+    this.#lastUsed = this.#context.runtime.elapsed();
+    if (this.#idleTimer !== undefined || this.#connection === undefined || idleTimeoutMs === 0) return;
+    const check = (): void => {
+      this.#idleTimer = undefined;
+      if (this.#connection === undefined) return;
+      const isUsed = this.#calls > 0 || this.#watched.size > 0;
+      const left = isUsed ? idleTimeoutMs : this.#lastUsed + idleTimeoutMs - this.#context.runtime.elapsed();
+      if (left > 0) this.#idleTimer = setTimeout(check, Math.ceil(left)).unref();
+      else void this.stop("idle");
+    };
+    this.#idleTimer = setTimeout(check, idleTimeoutMs).unref();
   }
 
   #setState(state: ConnectionState): void {

@@ -105,7 +105,7 @@ function readPlainText(block: ContentBlock): string | undefined {
 export const MCP_CATEGORY = "mcp";
 
 export interface ServerAccess {
-  readonly hub: Pick<Hub, "connect" | "request" | "status">;
+  readonly hub: Pick<Hub, "connect" | "isConnected" | "request" | "status">;
   readonly manifests: Pick<ManifestService, "tool" | "refresh" | "accept">;
 }
 
@@ -161,7 +161,7 @@ export async function sendRequest(
   before?: () => Promise<void>,
 ): Promise<JsonObject> {
   // The start has its own time limit and does not count as time of the call.
-  await untimed(() => hub.connect(name, signal));
+  if (!hub.isConnected(name)) await untimed(() => hub.connect(name, signal));
   return hub.request(name, request, { signal, dialogue, before, trace });
 }
 
