@@ -52,6 +52,13 @@ test.each<[string, RequestListener, number, string]>([
     200,
     "data: 1\n\n",
   ],
+  [
+    "a stream of events with a length",
+    (_, response) =>
+      void response.writeHead(200, { "content-type": "text/event-stream", "content-length": "9" }).end("data: 1\n\n"),
+    200,
+    "data: 1\n\n",
+  ],
   ["no content", (_, response) => void response.writeHead(204).end(), 204, ""],
   ["an error", (_, response) => void response.writeHead(404, { "content-length": "4" }).end("gone"), 404, "gone"],
   ["a redirect", (_, response) => void response.writeHead(307, { location: "/other" }).end(), 307, ""],
@@ -61,6 +68,9 @@ test.each<[string, RequestListener, number, string]>([
   const response = await post(url);
 
   expect(response.status).toBe(status);
+  // The SDK reads events from the body.
+  const isStream = response.headers.get("content-type") === "text/event-stream";
+  expect(isStream ? response.body : null).toEqual(isStream ? expect.any(ReadableStream) : null);
   expect(await response.text()).toBe(text);
 });
 
@@ -100,7 +110,7 @@ test("stops when the signal aborts, and when the server breaks off", async () =>
   const stop = new AbortController();
   const silent = await serve(() => stop.abort(new Error("enough")));
   const broken = await serve((_, response) => {
-    response.writeHead(200, { "content-length": "100" });
+    response.writeHead(200, { "content-type": "application/json", "content-length": "100" });
     response.write("{", () => response.destroy());
   });
 

@@ -15,8 +15,8 @@ const IDLE_MS = 4_000;
 const EMPTY_STATUSES: readonly number[] = [204, 205, 304];
 
 /**
- * Posts like `fetch`, at a third of its cost. Follows no redirect. The body of an answer with a known length up to `limit`
- * is read at once. The others are streams, of any length.
+ * Posts like `fetch`, at a third of its cost. Follows no redirect. A JSON document with a known length up to `limit` is
+ * read at once. Other bodies are streams, of any length.
  */
 export function createPoster(limit: number): (url: URL, post: Post) => Promise<Response> {
   const options = { keepAlive: true, timeout: IDLE_MS };
@@ -37,7 +37,9 @@ export function createPoster(limit: number): (url: URL, post: Post) => Promise<R
       incoming.resume();
       return new Response(null, answer);
     }
-    if (length <= limit && incoming.headers["content-encoding"] === undefined)
+    const { "content-type": type = "", "content-encoding": encoding } = incoming.headers;
+    // Others may be read as streams.
+    if (length <= limit && encoding === undefined && type.startsWith("application/json"))
       return new ReadResponse(await readText(incoming), answer);
     return new Response(Readable.toWeb(incoming) as ReadableStream, answer);
   };
