@@ -2,7 +2,7 @@ import type { AuthProvider, FetchLike, StreamableHTTPClientTransport } from "@mo
 import { yieldToEventLoop } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, findSliceEnd, formatFloodReason } from "./flow-control.ts";
-import { createPoster } from "./http-post.ts";
+import { createRequester } from "./http-request.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 export function openHttpTransport(
@@ -40,16 +40,16 @@ export function parseServerUrl(server: string, text: string): URL {
 
 export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMIT): FetchLike {
   const isFlooded = createFloodGuard(flood);
-  const post = createPoster(limit);
+  const send = createRequester(limit);
   return async (url, init = {}) => {
-    const { method, redirect, headers: sent, body: text, signal } = init;
-    const isPlainPost =
-      method === "POST" &&
-      redirect === "manual" &&
-      typeof text === "string" &&
-      url instanceof URL &&
-      sent instanceof Headers;
-    const response = isPlainPost ? await post(url, { headers: sent, body: text, signal }) : await fetch(url, init);
+    const { method = "GET", redirect, headers: sent, body: text, signal } = init;
+    const isGet = method === "GET" && (text === undefined || text === null);
+    const isPost = method === "POST" && typeof text === "string";
+    // Both in one way: a stream that was asked for first must not be overtaken by the call that needs it.
+    const isUsual = (isGet || isPost) && redirect === "manual" && url instanceof URL && sent instanceof Headers;
+    const response = isUsual
+      ? await send(url, { method: isPost ? "POST" : "GET", headers: sent, body: isPost ? text : undefined, signal })
+      : await fetch(url, init);
     const { body, headers } = response;
     if (body === null) return response;
     if (headers.get("content-type")?.startsWith("text/event-stream") === true) {
