@@ -25,6 +25,7 @@ export interface Ledger {
 
 const BATCH_LIMIT = 512;
 const LOSSES_LIMIT = 1000;
+const WRITE_LATER_MS = 20;
 
 export function openLedger(options: {
   readonly store: EventStore;
@@ -39,19 +40,21 @@ export function openLedger(options: {
   let settled = 0;
   let waiting: { readonly upTo: number; readonly settle: () => void }[] = [];
   let writing = false;
+  let writesLater = false;
   let closed = false;
   return {
     record(event) {
       if (closed) throw new QmError("ledger_failed", `the ledger is closed: ${event.type} was not recorded`);
       queue.push(prepare(event));
-      if (!writing) writeSoon();
+      if (queue.length >= BATCH_LIMIT && !writing) writeSoon();
+      else writeLater();
       return ++recorded;
     },
     prepare,
     flush,
-    read: (query) => store.read(query),
-    heads: () => store.heads(),
-    verify: (verifyOptions) => verifyChains(store, verifyOptions),
+    read: (query) => readWritten(() => store.read(query)),
+    heads: () => readWritten(() => store.heads()),
+    verify: (verifyOptions) => readWritten(() => verifyChains(store, verifyOptions)),
     close() {
       closed = true;
       return flush();
@@ -71,9 +74,26 @@ export function openLedger(options: {
         if (loss === undefined) resolve();
         else reject(loss.error);
       };
-      if (upTo === settled) settle();
-      else waiting.push({ upTo, settle });
+      if (upTo === settled) return settle();
+      waiting.push({ upTo, settle });
+      if (!writing) writeSoon();
     });
+  }
+
+  /** Shows what was recorded before. A loss is reported to those who wait for it. */
+  async function readWritten<T>(read: () => Promise<T>): Promise<T> {
+    if (recorded > settled) await flush().catch(() => {});
+    return read();
+  }
+
+  /** Events that nobody waits for go out with those of a call that does, or after a while. So most calls cost one write. */
+  function writeLater(): void {
+    if (writesLater) return;
+    writesLater = true;
+    setTimeout(() => {
+      writesLater = false;
+      if (queue.length > 0 && !writing) writeSoon();
+    }, WRITE_LATER_MS);
   }
 
   /** Waits for the callbacks that are due now, so that their events go out in the same transaction. */
@@ -93,8 +113,8 @@ export function openLedger(options: {
     const due = waiting.filter(({ upTo }) => upTo <= settled);
     waiting = waiting.filter(({ upTo }) => upTo > settled);
     for (const { settle } of due) settle();
-    if (queue.length > 0) writeSoon();
-    else writing = false;
+    writing = waiting.length > 0 || queue.length >= BATCH_LIMIT;
+    if (writing) writeSoon();
   }
 
   function recordLoss(count: number, cause: unknown): void {

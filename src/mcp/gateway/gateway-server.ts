@@ -109,19 +109,23 @@ export class GatewayServer extends Server {
 
   #createContext({ id, meta, envelope }: PlainCall, signal: AbortSignal): RequestContext {
     const related = { relatedRequestId: id };
-    return this.buildContext({
-      ...omitUndefined({ sessionId: this.transport?.sessionId }),
-      mcpReq: {
-        id,
-        method: "tools/call",
-        ...omitUndefined({ _meta: meta, envelope }),
-        requestState: () => undefined as never,
-        signal,
-        send: ((request: Request, options?: RequestOptions) =>
-          this.request(request as never, { ...options, ...related })) as never,
-        notify: (notification) => this.notification(notification, related),
-      },
-    });
+    const mcpReq = {
+      id,
+      method: "tools/call",
+      ...(meta && { _meta: meta }),
+      ...(envelope && { envelope }),
+      requestState: () => undefined as never,
+      signal,
+      send: ((request: Request, options?: RequestOptions) =>
+        this.request(request as never, { ...options, ...related })) as never,
+      notify: (notification: Notification) => this.notification(notification, related),
+    };
+    // The SDK knows the level that the client asked for. Most calls log nothing.
+    const log: RequestContext["mcpReq"]["log"] = (...line) => {
+      const sessionId = this.transport?.sessionId;
+      return this.buildContext({ mcpReq, ...(sessionId === undefined ? {} : { sessionId }) }).mcpReq.log(...line);
+    };
+    return { mcpReq: { ...mcpReq, log } };
   }
 }
 

@@ -114,7 +114,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
       const { "mcp-protocol-version": version = negotiated } = headers;
       if (version === undefined || version !== negotiated || transport.open.has(call.id)) return false;
       session.lastSeen = runtime.elapsed();
-      void transport.answer(server, call, new HttpAnswer(outgoing, session.id));
+      void transport.answer(server, call, new HttpAnswer(outgoing));
       return true;
     },
     async close(): Promise<void> {

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { describe, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { readPlainCall } from "./plain-call.ts";
 import { type Gate, MODERN, openGate, profileWith } from "./testing.ts";
 
@@ -36,6 +36,15 @@ async function openPlainClient(gate: Gate, era: Era) {
     },
   };
 }
+
+/** What runs every 15 seconds. One timer serves all calls of a process. */
+const intervals: (() => void)[] = [];
+const startInterval = globalThis.setInterval;
+vi.spyOn(globalThis, "setInterval").mockImplementation(((work: () => void, ms: number) => {
+  if (ms === 15_000) intervals.push(work);
+  return startInterval(work, ms);
+}) as never);
+afterAll(() => void vi.restoreAllMocks());
 
 /** An action that says nothing until it is stopped. */
 function registerWait({ qm }: Gate) {
@@ -117,12 +126,6 @@ describe.each(eras)("a plain call of the %s era", (era) => {
   });
 
   test("keeps its connection alive while it runs", async () => {
-    const intervals: (() => void)[] = [];
-    const real = globalThis.setInterval;
-    vi.spyOn(globalThis, "setInterval").mockImplementation(((work: () => void, ms: number) => {
-      if (ms === 15_000) intervals.push(work);
-      return real(work, ms);
-    }) as never);
     const gate = await openGate();
     const calls = registerWait(gate);
     const client = await openPlainClient(gate, era);
@@ -132,7 +135,6 @@ describe.each(eras)("a plain call of the %s era", (era) => {
     for (const beat of intervals) beat();
 
     const response = await answered;
-    vi.restoreAllMocks();
     const first = await response.body?.getReader().read();
     expect(Buffer.from(first?.value ?? []).toString()).toContain(": keepalive\n\n");
   });

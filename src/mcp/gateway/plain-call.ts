@@ -116,42 +116,49 @@ export function toLegacyMessage<T extends JSONRPCMessage>(message: T): T {
 
 /** A client, or a proxy before it, may take a connection without traffic for a broken one. */
 const KEEP_ALIVE_MS = 15_000;
+/** The answers that are not complete yet. One timer for all of them: most calls end long before it fires. */
+const openAnswers = new Set<HttpAnswer>();
+let keepAlive: NodeJS.Timeout | undefined;
+
+function keepAnswersAlive(): void {
+  for (const answer of openAnswers) answer.keepAlive();
+  if (openAnswers.size > 0) return;
+  clearInterval(keepAlive);
+  keepAlive = undefined;
+}
 
 /** The HTTP answer to one request: a JSON document, or a stream of events if something is sent before the response. */
 export class HttpAnswer {
   readonly #outgoing: ServerResponse;
-  readonly #session: string | undefined;
-  readonly #keepAlive: NodeJS.Timeout;
   #isStream = false;
 
-  constructor(outgoing: ServerResponse, session?: string) {
+  constructor(outgoing: ServerResponse) {
     this.#outgoing = outgoing;
-    this.#session = session;
-    this.#keepAlive = setInterval(() => this.#write(": keepalive\n\n"), KEEP_ALIVE_MS);
+    openAnswers.add(this);
+    keepAlive ??= setInterval(keepAnswersAlive, KEEP_ALIVE_MS).unref();
   }
 
   /** Sends a message before the response. */
-  readonly push = (message: JSONRPCMessage): void => {
-    this.#write(formatEvent(message));
-  };
+  readonly push = (message: JSONRPCMessage): void => this.#write(formatEvent(message));
+
+  keepAlive(): void {
+    this.#write(": keepalive\n\n");
+  }
 
   end(response: JSONRPCResponse): void {
-    clearInterval(this.#keepAlive);
+    openAnswers.delete(this);
     if (!this.#isOpen()) return;
     if (this.#isStream) return void this.#outgoing.end(formatEvent(response));
     const body = JSON.stringify(response);
     const isRefusal = "error" in response && response.error.code === ProtocolErrorCode.MissingRequiredClientCapability;
-    this.#outgoing.writeHead(isRefusal ? 400 : 200, {
-      "content-type": "application/json",
-      "content-length": Buffer.byteLength(body),
-      ...this.#sessionHeader(),
-    });
+    const length = Buffer.byteLength(body);
+    this.#outgoing.writeHead(isRefusal ? 400 : 200, { "content-type": "application/json", "content-length": length });
     this.#outgoing.end(body);
   }
 
   /** Ends the answer without a response: the request was cancelled. */
   drop(): void {
-    clearInterval(this.#keepAlive);
+    openAnswers.delete(this);
     if (!this.#isOpen()) return;
     this.#openStream();
     this.#outgoing.end();
@@ -174,12 +181,7 @@ export class HttpAnswer {
       "content-type": "text/event-stream",
       "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
-      ...this.#sessionHeader(),
     });
-  }
-
-  #sessionHeader(): Record<string, string> {
-    return this.#session === undefined ? {} : { "mcp-session-id": this.#session };
   }
 }
 
