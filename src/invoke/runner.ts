@@ -1,5 +1,6 @@
 import type { Action, CallContext, Preview } from "../core/action.ts";
 import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
+import { Bag } from "../core/bag.ts";
 import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
@@ -51,7 +52,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export function createRunner(limits: RunLimits): Runner {
   const slots = createActionSlots(limits);
-  const running = new Set<LazyAbortController>();
+  const running = new Bag<LazyAbortController>();
   let closed = false;
   return {
     async run(action, args, context, wanted) {

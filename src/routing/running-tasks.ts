@@ -1,4 +1,5 @@
 import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
+import { Bag } from "../core/bag.ts";
 import { isLeftOpen } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { clip } from "../core/json.ts";
@@ -105,7 +106,7 @@ export interface RunningCall {
 export type RunningTasks = ReturnType<typeof createRunningTasks>;
 
 export function createRunningTasks() {
-  const open = new Set<{ readonly task: AbortableTask; readonly call: RunningCall | undefined }>();
+  const open = new Bag<{ readonly task: AbortableTask; readonly call: RunningCall | undefined }>();
   let closing: Promise<void> | undefined;
   let onIdle: (() => void) | undefined;
 

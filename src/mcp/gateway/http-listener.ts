@@ -228,9 +228,7 @@ function createRequestCounter(limit: number): (principal: string, outgoing: Serv
     if (count >= limit) return false;
     counts.set(principal, count + 1);
     outgoing.once("close", () => {
-      const left = (counts.get(principal) ?? 1) - 1;
-      if (left === 0) counts.delete(principal);
-      else counts.set(principal, left);
+      counts.set(principal, (counts.get(principal) ?? 1) - 1);
     });
     return true;
   };

@@ -7,6 +7,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { onAbort } from "../../core/async.ts";
+import { Bag } from "../../core/bag.ts";
 import { isRecord } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { parseSessionName, SESSION_HEADER } from "./client-sessions.ts";
@@ -125,16 +126,16 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
 }
 
 /** Two requests with one id would be answered on each other's streams. */
-function hasRepeatedId(body: unknown, open: ReadonlySet<unknown>): boolean {
+function hasRepeatedId(body: unknown, open: Bag<unknown>): boolean {
   const ids = [body].flat().flatMap((message) => (isRecord(message) && "method" in message ? (message.id ?? []) : []));
   return new Set(ids).size < ids.length || ids.some((id) => open.has(id));
 }
 
 /** Tracks the requests that are not answered yet, and ends the answer to a cancelled one, which gets no response. */
 class SessionTransport extends WebStandardStreamableHTTPServerTransport {
-  readonly open = new Set<unknown>();
+  readonly open = new Bag<unknown>();
   /** The plain ones among them. */
-  readonly #calls = new Map<unknown, { readonly answer: HttpAnswer; readonly stop: AbortController }>();
+  readonly #calls = new Bag<{ readonly id: unknown; readonly answer: HttpAnswer; readonly stop: AbortController }>();
 
   override async handleRequest(
     ...[request, options]: Parameters<WebStandardStreamableHTTPServerTransport["handleRequest"]>
@@ -152,33 +153,36 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   async answer(server: GatewayServer, call: PlainCall, answer: HttpAnswer): Promise<void> {
     const stop = new AbortController();
     this.open.add(call.id);
-    this.#calls.set(call.id, { answer, stop });
+    const running = { id: call.id, answer, stop };
+    this.#calls.add(running);
     const response = await server.answer(call, stop.signal);
     if (stop.signal.aborted) return;
     this.open.delete(call.id);
-    this.#calls.delete(call.id);
+    this.#calls.delete(running);
     answer.end(response);
   }
 
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: string | number }): Promise<void> {
-    const call = this.#calls.get(options?.relatedRequestId);
+    const related = options?.relatedRequestId;
+    const call = related === undefined ? undefined : this.#calls.find(({ id }) => id === related);
     if (call !== undefined) return call.answer.push(message);
     if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) this.open.delete(message.id);
     await super.send(toLegacyMessage(message), options);
   }
 
   override async close(): Promise<void> {
-    for (const id of this.#calls.keys()) this.#cancel(id);
+    for (const { id } of this.#calls) this.#cancel(id);
     await super.close();
   }
 
   #cancel(id: unknown): void {
     if (typeof id !== "string" && typeof id !== "number") return;
-    const call = this.#calls.get(id);
     this.open.delete(id);
-    this.#calls.delete(id);
-    call?.stop.abort();
-    call?.answer.drop();
     this.closeSSEStream(id);
+    const call = this.#calls.find((each) => each.id === id);
+    if (call === undefined) return;
+    this.#calls.delete(call);
+    call.stop.abort();
+    call.answer.drop();
   }
 }

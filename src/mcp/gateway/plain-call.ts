@@ -12,6 +12,7 @@ import {
   type Result,
   SERVER_INFO_META_KEY,
 } from "@modelcontextprotocol/server";
+import { Bag } from "../../core/bag.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
@@ -117,7 +118,7 @@ export function toLegacyMessage<T extends JSONRPCMessage>(message: T): T {
 /** A client, or a proxy before it, may take a connection without traffic for a broken one. */
 const KEEP_ALIVE_MS = 15_000;
 /** The answers that are not complete yet. One timer for all of them: most calls end long before it fires. */
-const openAnswers = new Set<HttpAnswer>();
+const openAnswers = new Bag<HttpAnswer>();
 let keepAlive: NodeJS.Timeout | undefined;
 
 function keepAnswersAlive(): void {

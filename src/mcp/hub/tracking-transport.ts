@@ -7,6 +7,7 @@ import type {
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
 import { onAbort } from "../../core/async.ts";
+import { Bag } from "../../core/bag.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { RpcError } from "./server-errors.ts";
 import { findAskedCall, type ServerCall } from "./server-questions.ts";
@@ -19,6 +20,7 @@ export interface TrackedRequest {
 }
 
 interface SentRequest {
+  readonly id: number;
   readonly tracked: TrackedRequest;
   /** The caller gave up. The request stays tracked, without a dialogue: the server may still ask about it. */
   isAbandoned: boolean;
@@ -57,7 +59,7 @@ export class TrackingTransport implements Transport {
   readonly #inner: Transport;
   readonly #streams = new AsyncLocalStorage<TrackedRequest | undefined>();
   readonly #askedCalls = new AsyncLocalStorage<ServerCall | undefined>();
-  readonly #sent = new Map<number, SentRequest>();
+  readonly #sent = new Bag<SentRequest>();
   #nextId = FIRST_ID;
   #started: Promise<void> | undefined;
   #isHeld = true;
@@ -69,7 +71,7 @@ export class TrackingTransport implements Transport {
     inner.onerror = (error) => this.onerror?.(error);
     inner.onclose = () => {
       this.ended = true;
-      for (const { settle } of [...this.#sent.values()]) settle(new Error("the connection was closed"));
+      for (const { settle } of this.#sent) settle(new Error("the connection was closed"));
       this.onclose?.();
     };
   }
@@ -88,7 +90,7 @@ export class TrackingTransport implements Transport {
   }
 
   get #calls(): ReadonlySet<ServerCall> {
-    const calls = [...this.#sent.values()].flatMap(({ tracked }) => tracked.call ?? []);
+    const calls = [...this.#sent].flatMap(({ tracked }) => tracked.call ?? []);
     return new Set(this.#hasUntracked ? [UNKNOWN_CALL, ...calls] : calls);
   }
 
@@ -116,29 +118,31 @@ export class TrackingTransport implements Transport {
     const { signal, onSent, cancelsByClosing, headers } = options;
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
       const stop = cancelsByClosing ? new AbortController() : undefined;
-      const stopListening = onAbort(signal, (reason) => {
-        reject(reason);
-        this.#abandon(id);
-        if (stop !== undefined) stop.abort();
-        else this.#cancel(id, options);
-      });
-      if (signal?.aborted) return;
       const settle = (answer: JSONRPCResponse | Error): void => {
-        const sent = this.#sent.get(id);
-        if (answer instanceof Error && sent?.isAbandoned) return;
-        this.#sent.delete(id);
+        if (answer instanceof Error && sent.isAbandoned) return;
+        this.#sent.delete(sent);
         stopListening();
         if (answer instanceof Error) reject(answer);
         else if ("result" in answer) resolve(answer.result);
         else reject(new RpcError(answer.error));
       };
-      this.#sent.set(id, { tracked, isAbandoned: false, settle });
+      const sent: SentRequest = { id, tracked, isAbandoned: false, settle };
+      this.#sent.add(sent);
+      const stopListening = onAbort(signal, (reason) => {
+        reject(reason);
+        this.#abandon(sent);
+        if (stop !== undefined) stop.abort();
+        else this.#cancel(id, options);
+      });
       onSent(id);
       const message: JSONRPCMessage = { jsonrpc: "2.0", id, method, params };
       const send = (more: TransportSendOptions) => this.#inner.send(message, more).catch(settle);
       if (!this.hasPerRequestStream) return void send({});
-      const onRequestStreamEnd = () => this.#sent.get(id)?.settle(options.createLostError());
+      const onRequestStreamEnd = () => {
+        if (this.#sent.has(sent)) settle(options.createLostError());
+      };
       const requestSignal = stop?.signal;
       const more = { onRequestStreamEnd, ...(headers && { headers }), ...(requestSignal && { requestSignal }) };
       void this.#streams.run(tracked, () => send(more));
@@ -166,17 +170,14 @@ export class TrackingTransport implements Transport {
     await this.#inner.close();
   }
 
-  #abandon(id: number): void {
-    const sent = this.#sent.get(id);
-    if (sent === undefined) return;
+  #abandon(sent: SentRequest): void {
     const { tracked } = sent;
     sent.isAbandoned = true;
     tracked.call = tracked.call && { owner: tracked.call.owner, dialogue: undefined };
     tracked.onProgress = undefined;
-    const abandoned = [...this.#sent].filter(([, { isAbandoned }]) => isAbandoned);
-    const [oldest] = abandoned;
-    if (oldest === undefined || abandoned.length <= ABANDONED_LIMIT) return;
-    this.#sent.delete(oldest[0]);
+    const abandoned = [...this.#sent].filter(({ isAbandoned }) => isAbandoned);
+    if (abandoned.length <= ABANDONED_LIMIT) return;
+    this.#sent.delete(abandoned.reduce((oldest, each) => (each.id < oldest.id ? each : oldest)));
     this.#hasUntracked = true;
   }
 
@@ -201,13 +202,14 @@ export class TrackingTransport implements Transport {
 
   #receiveAnswer(answer: JSONRPCResponse, extra?: MessageExtraInfo): void {
     this.answered = true;
-    const sent = this.#sent.get(Number(answer.id));
+    const id = Number(answer.id);
+    const sent = this.#sent.find((each) => each.id === id);
     if (sent === undefined) this.onmessage?.(answer, extra);
     else sent.settle(answer);
   }
 
   #reportProgress(params: Record<string, unknown> | undefined): void {
-    for (const { tracked } of this.#sent.values())
+    for (const { tracked } of this.#sent)
       if (tracked.progressToken === params?.progressToken) tracked.onProgress?.(params);
   }
 }
