@@ -51,6 +51,25 @@ test("writes events in one batch, and those recorded meanwhile in the next", asy
   expect(append.mock.calls.map(([events]) => events.length)).toEqual([32, 32]);
 });
 
+test("writes events that nobody waits for with those of a flush, so that a call that takes time costs one write", async () => {
+  const { ledger, append } = await testLedger();
+
+  ledger.record(received("begins"));
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
+  ledger.record(received("ends"));
+  await ledger.flush();
+
+  expect(append.mock.calls.map(([events]) => events.length)).toEqual([2]);
+});
+
+test("writes events that nobody waits for after a while", async () => {
+  const { ledger, append } = await testLedger();
+
+  ledger.record(received("alone"));
+
+  await vi.waitFor(() => expect(append).toHaveBeenCalledOnce());
+});
+
 test("writes many events in bounded batches, in order", async () => {
   const { ledger, append } = await testLedger();
 

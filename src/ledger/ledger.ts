@@ -52,9 +52,9 @@ export function openLedger(options: {
     },
     prepare,
     flush,
-    read: (query) => readWritten(() => store.read(query)),
-    heads: () => readWritten(() => store.heads()),
-    verify: (verifyOptions) => readWritten(() => verifyChains(store, verifyOptions)),
+    read: (query) => store.read(query),
+    heads: () => store.heads(),
+    verify: (verifyOptions) => verifyChains(store, verifyOptions),
     close() {
       closed = true;
       return flush();
@@ -78,12 +78,6 @@ export function openLedger(options: {
       waiting.push({ upTo, settle });
       if (!writing) writeSoon();
     });
-  }
-
-  /** Shows what was recorded before. A loss is reported to those who wait for it. */
-  async function readWritten<T>(read: () => Promise<T>): Promise<T> {
-    if (recorded > settled) await flush().catch(() => {});
-    return read();
   }
 
   /** Events that nobody waits for go out with those of a call that does, or after a while. So most calls cost one write. */
