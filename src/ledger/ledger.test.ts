@@ -53,6 +53,8 @@ test("writes events in one batch, and those recorded meanwhile in the next", asy
 
 test("writes events that nobody waits for with those of a flush, so that a call that takes time costs one write", async () => {
   const { ledger, append } = await testLedger();
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
 
   ledger.record(received("begins"));
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
