@@ -174,7 +174,8 @@ function createMcpListener({ limits, onProblem, fetch, answer }: ListenerParts, 
     serve(incoming, outgoing).catch((error) => {
       if (outgoing.destroyed) return;
       onProblem(`a request could not be answered: ${getErrorMessage(error)}`);
-      outgoing.writeHead(500, { connection: "close" }).end();
+      if (outgoing.headersSent) outgoing.destroy();
+      else outgoing.writeHead(500, { connection: "close" }).end();
     });
   };
 }

@@ -115,7 +115,9 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
       const { "mcp-protocol-version": version = negotiated } = headers;
       if (version === undefined || version !== negotiated || transport.open.has(call.id)) return false;
       session.lastSeen = runtime.elapsed();
-      void transport.answer(server, call, new HttpAnswer(outgoing));
+      const answer = new HttpAnswer(outgoing);
+      // A response that cannot be written is not sent. The client must not wait for it.
+      transport.answer(server, call, answer).catch(() => answer.drop());
       return true;
     },
     async close(): Promise<void> {
@@ -126,14 +128,14 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
 }
 
 /** Two requests with one id would be answered on each other's streams. */
-function hasRepeatedId(body: unknown, open: Bag<unknown>): boolean {
+function hasRepeatedId(body: unknown, open: ReadonlySet<unknown>): boolean {
   const ids = [body].flat().flatMap((message) => (isRecord(message) && "method" in message ? (message.id ?? []) : []));
   return new Set(ids).size < ids.length || ids.some((id) => open.has(id));
 }
 
 /** Tracks the requests that are not answered yet, and ends the answer to a cancelled one, which gets no response. */
 class SessionTransport extends WebStandardStreamableHTTPServerTransport {
-  readonly open = new Bag<unknown>();
+  readonly open = new Set<unknown>();
   /** The plain ones among them. */
   readonly #calls = new Bag<{ readonly id: unknown; readonly answer: HttpAnswer; readonly stop: AbortController }>();
 
