@@ -77,11 +77,12 @@ export function createActorSystem(parts: ActorSystemParts) {
     },
     async storeResult(data, caller, action) {
       const author = { caller, action, callId: runtime.newId() };
-      const kept = await infospace.lineage.track(false, async () => {
-        // It is no longer known which actions the data comes from. No action has this name, so the note is for its maker.
-        infospace.lineage.add(["actor-history"]);
-        return infospace.keeper.store({ data, size: data.length }, author, 0).catch(() => undefined);
-      });
+      const sources = infospace.lineage.begin(false);
+      // It is no longer known which actions the data comes from. No action has this name, so the note is for its maker.
+      sources.add(["actor-history"]);
+      const kept = await sources
+        .within(() => infospace.keeper.store({ data, size: data.length }, author, 0))
+        .catch(() => undefined);
       return kept?.handle;
     },
     isRepeatable(name, caller, hasEnded) {

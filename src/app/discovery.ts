@@ -1,3 +1,4 @@
+import { type Abortable, toAbortSignal } from "../core/abortable.ts";
 import type { Action } from "../core/action.ts";
 import { settlesWithin } from "../core/async.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -34,7 +35,7 @@ export interface Embeddings {
 export interface Discovery {
   readonly isOn: boolean;
   /** Drops hits that the view no longer has when the search ends. Rejects with `search_off` if disabled. */
-  find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
+  find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: Abortable): Promise<CatalogSearchResult>;
   /**
    * A remark for `list_actions` if an embedder is configured and search by meaning does not work. Complete once
    * `embeddings.settled()` has resolved; before, vectors may be in the store that are not read yet.
@@ -122,7 +123,7 @@ export async function openDiscovery(options: {
       const hint = "Browse with {list}. An operator can set search.enabled: true.";
       if (!enabled) throw new QmError("search_off", "search is switched off", { hint });
       const view = viewNow();
-      const found = await search(view, request, signal);
+      const found = await search(view, request, signal && toAbortSignal(signal));
       return dropHiddenHits(found, view, viewNow());
     },
     hint,

@@ -20,6 +20,7 @@ import {
   worldOptions,
 } from "../config/policy-schema.ts";
 import { duration, type Options } from "../config/schema-values.ts";
+import { type Abortable, LazyAbortController } from "../core/abortable.ts";
 import type { Caller, Dialogue, SayListener } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
@@ -115,7 +116,7 @@ export type CallerOptions = Partial<Caller>;
 
 export interface InvokeOptions {
   readonly caller?: CallerOptions;
-  readonly signal?: AbortSignal;
+  readonly signal?: Abortable;
   /** The call ends with `timed_out` after this time, if that is less than the action's own limit. */
   readonly timeoutMs?: number;
   /** The surface the call comes through, for the ledger. */
@@ -297,7 +298,12 @@ export const callerSchema = z.strictObject({
 
 export const invokeSchema = z.strictObject({
   caller: callerSchema.optional(),
-  signal: z.custom<unknown>((value) => value instanceof AbortSignal, "expected an AbortSignal").optional(),
+  signal: z
+    .custom<unknown>(
+      (value) => value instanceof AbortSignal || value instanceof LazyAbortController,
+      "expected an AbortSignal",
+    )
+    .optional(),
   timeoutMs: z.number().min(1).optional(),
   via: z.string().optional(),
   dialogue: z

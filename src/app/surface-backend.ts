@@ -1,6 +1,8 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
+import type { Abortable } from "../core/abortable.ts";
 import { settlesWithin } from "../core/async.ts";
+import { Bag } from "../core/bag.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
@@ -37,8 +39,8 @@ export function createSurfaceBackend(
   live: LiveResources,
   record: (caller: Caller, event: UnstampedEvent) => void,
 ): SurfaceBackend & { resume(call: ActionCall): Promise<Outcome>; idle(): Promise<void> } {
-  const running = new Set<Promise<Outcome>>();
-  function run(call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
+  const running = new Bag<Promise<Outcome>>();
+  function run(call: ActionCall, signal?: Abortable): Promise<Outcome> {
     const outcome = invoke(pipeline, call, signal);
     running.add(outcome);
     void outcome.then(() => running.delete(outcome));

@@ -1,3 +1,4 @@
+import { type Abortable, toAbortSignal } from "../core/abortable.ts";
 import { canShowForm, type Dialogue, isLeftOpen } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -13,7 +14,7 @@ import type { ExecutionPermit, PermitService } from "./permits.ts";
 export interface LiveChannels {
   readonly dialogue?: Dialogue | undefined;
   readonly ask?: AskPerson | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: Abortable | undefined;
 }
 
 export interface ApprovalGate {
@@ -84,7 +85,7 @@ export function createApprovalGate(options: {
     waits.add(wait);
     if (closed) wait.abort();
     try {
-      return await work(signal === undefined ? wait.signal : AbortSignal.any([signal, wait.signal]));
+      return await work(signal === undefined ? wait.signal : AbortSignal.any([toAbortSignal(signal), wait.signal]));
     } finally {
       waits.delete(wait);
       wait.abort();

@@ -1,7 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { LazyAbortController } from "./lazy-abort-controller.ts";
-
-export type Abortable = AbortSignal | LazyAbortController;
+import { type Abortable, LazyAbortController } from "./abortable.ts";
 
 /** Lets pending I/O and other calls run before the caller goes on with a long computation. */
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
@@ -48,7 +46,7 @@ export function raceAbort<T>(work: T | Promise<T>, signal: Abortable | undefined
 
 export interface TimeLimit {
   readonly ms: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: Abortable | undefined;
   readonly timeoutError: () => Error;
   /** The error to reject with when `signal` aborts. Default: the signal's reason. */
   readonly abortError?: (reason: unknown) => Error;

@@ -1,3 +1,4 @@
+import type { Abortable } from "../core/abortable.ts";
 import { type TimeLimit, withTimeout } from "../core/async.ts";
 import { type ErrorCode, QmError } from "../core/errors.ts";
 
@@ -13,7 +14,7 @@ export function createPublicError(code: ErrorCode, message: string): QmError {
 export const isPublicError = (thrown: unknown): boolean => thrown instanceof QmError && publicErrors.has(thrown);
 
 /** The time limit of one delivery, with errors that everyone may read. */
-export const deliveryLimit = (ms: number, signal: AbortSignal | undefined): TimeLimit => ({
+export const deliveryLimit = (ms: number, signal: Abortable | undefined): TimeLimit => ({
   ms,
   signal,
   timeoutError: () => createPublicError("timed_out", `it did not finish within ${ms} ms`),

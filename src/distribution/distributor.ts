@@ -1,3 +1,4 @@
+import type { Abortable } from "../core/abortable.ts";
 import { withTimeout } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { isForPeer } from "../core/delegation.ts";
@@ -41,7 +42,7 @@ interface ResultContext {
   readonly action: ActionName;
   readonly caller: Caller;
   /** Aborts the wait for a view from the host. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: Abortable | undefined;
   /** Whether another agent gets the result itself, in place of a model. */
   readonly isPeerCall?: boolean;
 }

@@ -24,10 +24,17 @@ export function createWrittenEvent({ callId }: NoteAuthor, resource: Resource): 
   return { type: "resource.written", data: { callId, handle, version, bytes, ...size, ...label } };
 }
 
-/** The actions whose data the running call has: itself, those it called, and the sources of what it read. */
+/** The actions whose data a running call has: itself, those it called, and the sources of what it read. */
+export interface CallSources {
+  add(actions: Iterable<string>): void;
+  /** Runs work that reads or writes notes, such as a handler. What it reads is added, and what it writes has them all. */
+  within<T>(work: () => T): T;
+}
+
+/** Its other methods are about the call whose `within` they are used in. */
 export interface Lineage {
-  /** Runs a call. A nested call and its outer call share their sources. */
-  track<T>(isInside: boolean, work: () => Promise<T>): Promise<T>;
+  /** Begins a call. A nested call and its outer call share their sources. */
+  begin(isInside: boolean): CallSources;
   add(actions: Iterable<string>): void;
   sources(): readonly string[];
   /** Stores the sources of a call that waits for approval. Another process may resume it. */
@@ -39,7 +46,7 @@ export type CallLineage = Lineage;
 
 /** Tracks nothing, for a gateway without an infospace. */
 export const noLineage: CallLineage = {
-  track: (_isInside, work) => work(),
+  begin: () => ({ add() {}, within: (work) => work() }),
   add: () => {},
   sources: () => [],
   hold: async () => {},
@@ -49,13 +56,19 @@ export const noLineage: CallLineage = {
 export function createLineage(store: Pick<InfospaceStore, "holdSources" | "heldSources">): Lineage {
   const calls = new AsyncLocalStorage<Set<string>>();
   const sources = (): readonly string[] => [...(calls.getStore() ?? [])];
-  function add(actions: Iterable<string>): void {
-    const known = calls.getStore();
+  function add(actions: Iterable<string>, known = calls.getStore()): void {
     for (const action of actions) known?.add(action);
   }
   return {
-    track: (isInside, work) => (isInside && calls.getStore() !== undefined ? work() : calls.run(new Set(), work)),
-    add,
+    begin(isInside) {
+      const own = (isInside ? calls.getStore() : undefined) ?? new Set<string>();
+      return {
+        add: (actions) => add(actions, own),
+        // From its first use on, Node tracks every promise of the process, which slows all calls down.
+        within: (work) => (calls.getStore() === own ? work() : calls.run(own, work)),
+      };
+    },
+    add: (actions) => add(actions),
     sources,
     async hold(callId) {
       // A resumed call adds its own action again, so a single source need not be stored.

@@ -7,6 +7,7 @@ import { type NormalizedArgs, normalizeArgs } from "../core/normalize-arguments.
 import { getValidator, type SchemaMismatch } from "../core/schema-validator.ts";
 import { canHoldTokens } from "../distribution/anchor-token.ts";
 import { mayContainHandles } from "../infospace/handle-resolver.ts";
+import type { CallSources } from "../infospace/provenance.ts";
 import { createMinimalExample, repairToSchema } from "./argument-repair.ts";
 import type { CallRecord } from "./call-record.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
@@ -159,13 +160,15 @@ export function fillArguments(
   call: ActionCall,
   action: Action,
   record: CallRecord,
+  sources: CallSources,
 ): FilledArguments | Promise<FilledArguments> {
   // An approved call was filled before it waited.
   if (call.permit !== undefined) return { own: copyFilledArguments(call.args), hasTokens: false };
   const isFromHandler = call.inside !== undefined && !call.inside.isFromModel;
   const own = isFromHandler ? copyFilledArguments(call.args) : copyArguments(call.args);
   const isPlain = !canHoldTokens(own.text) && (isFromHandler || !mayContainHandles(own.text));
-  return isPlain ? { own, hasTokens: false } : replaceReferences(pipeline, call, action, record, own);
+  if (isPlain) return { own, hasTokens: false };
+  return sources.within(() => replaceReferences(pipeline, call, action, record, own));
 }
 
 type FilledArguments = { readonly own: ArgumentCopy; readonly hasTokens: boolean };

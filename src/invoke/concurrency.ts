@@ -1,5 +1,6 @@
+import type { Abortable } from "../core/abortable.ts";
 import type { Action } from "../core/action.ts";
-import { type Abortable, onAbort } from "../core/async.ts";
+import { onAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 
 type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;

@@ -6,6 +6,7 @@ import type { ExecutionPermit } from "../approval/permits.ts";
 import { resolveAction } from "../catalog/resolve-action.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
 import { findTarget, type View } from "../catalog/view.ts";
+import type { Abortable } from "../core/abortable.ts";
 import { type Action, type CallContext, hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
@@ -14,7 +15,6 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { HintWords } from "../core/hint.ts";
 import { type Json, omitUndefined } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
-import { createPatternSet, isGlob } from "../core/name-patterns.ts";
 import { type CallEnding, createFailedOutcome, createWaitingOutcome, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
@@ -22,7 +22,7 @@ import type { Anchors } from "../distribution/anchors.ts";
 import type { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import type { HandleResolver } from "../infospace/handle-resolver.ts";
-import type { CallLineage } from "../infospace/provenance.ts";
+import type { CallLineage, CallSources } from "../infospace/provenance.ts";
 import type { ResultStore } from "../infospace/result-store.ts";
 import { decide, type PolicyDecision } from "../policy/decide.ts";
 import type { Objection } from "../policy/objection.ts";
@@ -42,7 +42,7 @@ import type { BudgetMeter } from "./budget-meter.ts";
 import { createCallModel } from "./call-model.ts";
 import type { CallRecord, CallRecorder } from "./call-record.ts";
 import { getSlotKey, type HeldSlots } from "./concurrency.ts";
-import { type LearnSource, learnNamedSource } from "./learn-source.ts";
+import { type LearnSource, learnNamedSource, listVisible } from "./learn-source.ts";
 import {
   type CheckedResult,
   checkResult,
@@ -116,13 +116,14 @@ export interface InvokePipeline {
  * Runs one call: every call of every surface passes through here, and the order of the steps is fixed. Never rejects; an
  * error becomes an outcome. When it resolves, the call is in the ledger.
  */
-export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
+export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?: Abortable): Promise<Outcome> {
   const { runtime, tracer, redact, valueLimit } = pipeline;
   const started = runtime.elapsed();
   const { id: callId, name, args, caller, via, trace: parent } = call;
   const span = startCallSpan(tracer, { callId, name, args, caller, via, parent, redact });
   const words = pipeline.getHintWords(via, caller);
-  const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span };
+  const sources = pipeline.lineage.begin(call.inside !== undefined);
+  const progress: CallProgress = { permit: call.permit, began: false, endWritten: false, span, sources };
   const ending = () => {
     const durationMs = Math.max(0, runtime.elapsed() - started);
     const { name: action, resultChars = valueLimit } = progress.action ?? {};
@@ -132,8 +133,7 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
   try {
     const record = pipeline.record(call);
     try {
-      const run = () => attempt(pipeline, call, record, progress, signal);
-      const toOutcome = await pipeline.lineage.track(call.inside !== undefined, run);
+      const toOutcome = await attempt(pipeline, call, record, progress, signal);
       outcome = toOutcome(ending());
     } catch (thrown) {
       outcome = createFailedOutcome(ending(), thrown);
@@ -158,6 +158,7 @@ interface CallProgress {
   endWritten: boolean;
   afterEnd?: (outcome: Outcome) => Promise<void>;
   readonly span: CallSpan;
+  readonly sources: CallSources;
 }
 
 /** Stores the outcome with its approval, then records it: recovery can tell one without the other. Records it even if storing fails. */
@@ -182,9 +183,10 @@ async function attempt(
   asked: ActionCall,
   record: CallRecord,
   progress: CallProgress,
-  signal: AbortSignal | undefined,
+  signal: Abortable | undefined,
 ): Promise<(ending: CallEnding) => Outcome> {
   const { lineage, meter, runtime, hopsLimit } = pipeline;
+  const { sources } = progress;
   if (hopsLimit !== undefined) checkHops(asked.caller, hopsLimit);
   const seen = pipeline.getView(asked.caller);
   const finding = pipeline.live.find(asked.name, asked.caller) ?? learnNamedSource(pipeline, seen, asked, signal);
@@ -198,11 +200,11 @@ async function attempt(
   record.resolved(action, how);
   if (how === "respelled") progress.isRepaired = true;
   // A stored result comes from the action that made it, not from the handle that loads it.
-  if (action.madeFrom === undefined) lineage.add([action.name]);
+  if (action.madeFrom === undefined) sources.add([action.name]);
 
-  if (given !== undefined) await lineage.resume(given.approval.callId);
+  if (given !== undefined) await sources.within(() => lineage.resume(given.approval.callId));
   // Always awaited: no handler runs before `invoke()` has returned its promise.
-  const { own, hasTokens } = await fillArguments(pipeline, call, action, record);
+  const { own, hasTokens } = await fillArguments(pipeline, call, action, record, sources);
   if (isLongArgument(own)) await yieldToEventLoop();
   const prepared = prepareArguments(action, own);
   if (isLongArgument(own)) await yieldToEventLoop();
@@ -223,8 +225,8 @@ async function attempt(
   if (given !== undefined) requireSameCall(given.approval, hashBinding(bound), decision);
   else if (decision.kind === "ask") {
     if (own.text.length > APPROVAL_ARGUMENT_LIMIT) throw tooLongToApproveError(action, own.text.length);
-    const preview = await pipeline.preview(action, args, signal);
-    await lineage.hold(callId);
+    const preview = await sources.within(() => pipeline.preview(action, args, signal));
+    await sources.within(() => lineage.hold(callId));
     const request = {
       ...bound,
       callId,
@@ -271,17 +273,19 @@ async function attempt(
     const once = progress.permit !== undefined;
     const routed = { callId, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
     const isPeerCall = call.via === PEER_VIA;
-    const checked = await pipeline.router.dispatch(routed, async (limits) => {
-      const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
-      const distribute = (annotated: AnnotatedRecord<unknown>) =>
-        pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal, isPeerCall });
-      return answered instanceof WaitingInside
-        ? toInnerWait(answered, distribute, pipeline.valueLimit)
-        : checkResult(action, answered, distribute);
-    });
+    const distribute = (annotated: AnnotatedRecord<unknown>) =>
+      pipeline.distributor.distribute(annotated, { callId, action: action.name, caller, signal, isPeerCall });
+    const dispatch = () =>
+      pipeline.router.dispatch(routed, async (limits) => {
+        const answered = await progress.span.within(() => pipeline.runner.run(action, args, context, limits));
+        return answered instanceof WaitingInside
+          ? toInnerWait(answered, distribute, pipeline.valueLimit)
+          : checkResult(action, answered, distribute);
+      });
+    const checked = await (action.isRemote ? dispatch() : sources.within(dispatch));
     if ("approval" in checked) return (ending) => createWaitingOutcome(ending, action.name, checked);
     progress.result = checked;
-    const storing = storeLongResult(pipeline, call, action, checked);
+    const storing = storeLongResult(pipeline, call, action, checked, sources);
     const result = storing instanceof Promise ? await storing : storing;
     progress.result = result;
     return (ending) => toDoneOutcome(ending, action.name, result);
@@ -346,20 +350,6 @@ function createRunContext(
         await pipeline.resultStore.storeStream(streamed, { caller, callId, action: action.name }, signal),
       ),
   };
-}
-
-/** A server that cannot be asked has no visible tools. */
-async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: readonly string[]) {
-  for (const name of patterns.filter((pattern) => !isGlob(pattern)))
-    await learnNamedSource(pipeline, pipeline.getView(caller), { name, caller }, undefined)?.catch(() => {});
-  const wanted = createPatternSet(patterns);
-  return pipeline
-    .getView(caller)
-    .actions()
-    .filter((action) => wanted.findMatch(action) !== undefined)
-    .map(({ name, description, inputSchema, effect, idempotent, type, runsAction }) => {
-      return { name, description, inputSchema, effect, idempotent, ...omitUndefined({ type, runsAction }) };
-    });
 }
 
 function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<CallContext, "approvalDecision"> {

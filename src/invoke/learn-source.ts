@@ -1,7 +1,10 @@
 import type { PendingSource } from "../catalog/define-action.ts";
 import type { View } from "../catalog/view.ts";
+import { type Abortable, toAbortSignal } from "../core/abortable.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { omitUndefined } from "../core/json.ts";
+import { createPatternSet, isGlob } from "../core/name-patterns.ts";
 import { parseActionName } from "../core/names.ts";
 import { decide, listObjections } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -18,7 +21,7 @@ export function learnNamedSource(
   { policy, learn }: Pick<InvokePipeline, "policy" | "learn">,
   { snapshot }: Pick<View, "snapshot">,
   { name: asked, caller }: Pick<ActionCall, "name" | "caller">,
-  signal: AbortSignal | undefined,
+  signal: Abortable | undefined,
 ): Promise<undefined> | undefined {
   if (learn === undefined || snapshot.pending.length === 0) return undefined;
   const name = parseActionName(asked);
@@ -31,7 +34,7 @@ export function learnNamedSource(
   const isSeen = objections.length === 0;
   const { kind } = decide(policy, { action, caller });
   if (kind === "deny" || (kind === "ask" && !isSeen)) return undefined;
-  return learn(source, signal).then(
+  return learn(source, signal && toAbortSignal(signal)).then(
     () => undefined,
     (thrown: unknown) => {
       // To others, the failure would tell that the source exists.
@@ -39,6 +42,20 @@ export function learnNamedSource(
       return undefined;
     },
   );
+}
+
+/** The actions of `CallContext.listVisible`. A source that cannot be asked has no visible actions. */
+export async function listVisible(pipeline: InvokePipeline, caller: Caller, patterns: readonly string[]) {
+  for (const name of patterns.filter((pattern) => !isGlob(pattern)))
+    await learnNamedSource(pipeline, pipeline.getView(caller), { name, caller }, undefined)?.catch(() => {});
+  const wanted = createPatternSet(patterns);
+  return pipeline
+    .getView(caller)
+    .actions()
+    .filter((action) => wanted.findMatch(action) !== undefined)
+    .map(({ name, description, inputSchema, effect, idempotent, type, runsAction }) => {
+      return { name, description, inputSchema, effect, idempotent, ...omitUndefined({ type, runsAction }) };
+    });
 }
 
 /**

@@ -8,6 +8,7 @@ import { getValidator, type SchemaMismatch } from "../core/schema-validator.ts";
 import { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { DistributedResult } from "../distribution/distributor.ts";
 import { fitJson } from "../infospace/json-preview.ts";
+import type { CallSources } from "../infospace/provenance.ts";
 import { isOutOfRoom } from "../infospace/quota.ts";
 import type { StoredResult, VisibleResult } from "../infospace/result-store.ts";
 import type { ActionCall, InvokePipeline } from "./invoke.ts";
@@ -132,6 +133,7 @@ export function storeLongResult(
   { id: callId, caller, inside, keep }: ActionCall,
   { name: action, resultChars, storesResult }: Action,
   result: CheckedResult,
+  sources: CallSources,
 ): CheckedResult | Promise<CheckedResult> {
   const isFromHandler = inside !== undefined && !inside.isFromModel;
   if (isFromHandler || keep === false || result.kept !== undefined) return result;
@@ -140,7 +142,8 @@ export function storeLongResult(
   const visible = toVisibleResult(result);
   const limit = storesResult && isStorable(visible.data) ? 0 : valueLimit;
   if (visible.size <= limit) return result;
-  return resultStore.store(visible, { caller, callId, action }, limit).then(
+  const store = () => resultStore.store(visible, { caller, callId, action }, limit);
+  return sources.within(store).then(
     (kept) => (kept === undefined ? result : { ...result, kept }),
     (thrown: unknown) => {
       onProblem(`call ${callId}: its result could not be stored: ${getErrorMessage(thrown)}`);

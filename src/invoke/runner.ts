@@ -1,11 +1,11 @@
+import { type Abortable, createWithSignal, LazyAbortController, toAbortSignal } from "../core/abortable.ts";
 import type { Action, CallContext, Preview } from "../core/action.ts";
-import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
+import { onAbort, raceAbort } from "../core/async.ts";
 import { Bag } from "../core/bag.ts";
 import { type AskedQuestions, createLeftOpenError, type Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { Streamed } from "../core/handler-result.ts";
 import type { JsonObject } from "../core/json.ts";
-import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import { createActionSlots, createConcurrencyLimiter, type HeldSlots } from "./concurrency.ts";
 import { noteWaiting, trackWaiting } from "./waiting-inside.ts";
 
@@ -85,7 +85,7 @@ export function createRunner(limits: RunLimits): Runner {
         const { invoke, waitFor, listWaiting } = trackWaiting(context.createInvoke(getSignal, dialogue));
         const model = context.createModel?.(getSignal);
         const own = { untimed, invoke, waitFor, ...(dialogue && { dialogue }), ...(model && { model }) };
-        const handlerContext = createHandlerContext(controller, context.handlerContext, own);
+        const handlerContext = createWithSignal<CallContext>(controller, context.handlerContext, own);
         work = runHandler(action, args, handlerContext, context.storeStream);
         return await raceAbort(noteWaiting(work, listWaiting), controller);
       } catch (thrown) {
@@ -105,26 +105,6 @@ export function createRunner(limits: RunLimits): Runner {
     },
   };
 }
-
-const CONTROLLER = Symbol("controller");
-type WithController = { readonly [CONTROLLER]: LazyAbortController };
-
-// One getter for all calls. With one for each, V8 would create a hidden class for each.
-const lazySignal: PropertyDescriptor = {
-  enumerable: true,
-  configurable: true,
-  get(this: WithController) {
-    return this[CONTROLLER].signal;
-  },
-};
-
-// Assigned, because V8 is slow to spread an object and then add fields to it.
-const createHandlerContext = (controller: LazyAbortController, ...parts: readonly object[]): CallContext =>
-  Object.defineProperty<object>(
-    Object.assign({ [CONTROLLER]: controller }, ...parts),
-    "signal",
-    lazySignal,
-  ) as CallContext;
 
 /** Async, because a handler may throw before its first await. */
 async function runHandler(
@@ -176,7 +156,7 @@ export function startDeadline(ms: number, onLate: () => void) {
 }
 
 /** Undefined: the arguments say it all. Rejects on failure: a person must not approve what they cannot see. */
-export type Previewer = (action: Action, args: JsonObject, signal?: AbortSignal) => Promise<Preview | undefined>;
+export type Previewer = (action: Action, args: JsonObject, signal?: Abortable) => Promise<Preview | undefined>;
 const PREVIEW_TIMEOUT_MS = 30_000;
 /** Low, because previews may look things up before a person has approved anything. */
 const PREVIEW_CONCURRENCY = 2;
@@ -187,7 +167,7 @@ export function createPreviewer(): Previewer {
   return async (action, args, outer) => {
     if (action.preview === undefined) return undefined;
     const limit = AbortSignal.timeout(PREVIEW_TIMEOUT_MS);
-    const signal = outer === undefined ? limit : AbortSignal.any([outer, limit]);
+    const signal = outer === undefined ? limit : AbortSignal.any([toAbortSignal(outer), limit]);
     const leave = await limiter.acquire(signal);
     try {
       const shown = await action.preview(args, signal);

@@ -88,7 +88,7 @@ export async function answerCall(
       storeStream: () => Promise.reject(new TypeError("a replay runs nothing")),
     },
     lineage: {
-      track: (_isInside, work) => work(),
+      begin: () => ({ add() {}, within: (work) => work() }),
       add: () => {},
       sources: () => [],
       hold: async () => {},

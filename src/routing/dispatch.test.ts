@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { type Abortable, onAbort } from "../core/async.ts";
+import type { Abortable } from "../core/abortable.ts";
+import { onAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import { isDeepFrozen } from "../core/json.ts";
 import type { AttemptLimits } from "./dispatch.ts";

@@ -1,9 +1,8 @@
+import { type Abortable, LazyAbortController } from "../core/abortable.ts";
 import type { Action } from "../core/action.ts";
-import type { Abortable } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { CallFacts } from "../policy/call-facts.ts";
 import * as events from "./event.ts";
@@ -18,7 +17,7 @@ export interface RoutedCall {
   /** As the handler gets them. */
   readonly args: JsonObject;
   readonly caller: Caller;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: Abortable | undefined;
   /** For all attempts together. */
   readonly timeoutMs?: number | undefined;
   /** Never retry: a person approved one run. */

@@ -1,9 +1,9 @@
-import { type Abortable, onAbort, raceAbort } from "../core/async.ts";
+import { type Abortable, LazyAbortController } from "../core/abortable.ts";
+import { onAbort, raceAbort } from "../core/async.ts";
 import { Bag } from "../core/bag.ts";
 import { isLeftOpen } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { clip } from "../core/json.ts";
-import { LazyAbortController } from "../core/lazy-abort-controller.ts";
 import { LONGEST_BACKOFF_MS, type RetryPolicy } from "./rules.ts";
 
 /** Work that can be stopped. Its caller is answered at once, even if the work ignores the signal. */
@@ -18,7 +18,7 @@ interface AbortableTask {
 }
 
 interface AbortableTaskOptions {
-  readonly outer?: AbortSignal | undefined;
+  readonly outer?: Abortable | undefined;
   readonly deadlineMs?: number | undefined;
   readonly createCancelError: () => QmError;
   readonly createLateError?: () => QmError;

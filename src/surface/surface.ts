@@ -1,5 +1,6 @@
 import type { LiveResources } from "../catalog/snapshot.ts";
 import type { View } from "../catalog/view.ts";
+import type { Abortable } from "../core/abortable.ts";
 import type { Action, Effect, JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { type Problem, toQmError } from "../core/errors.ts";
@@ -16,16 +17,13 @@ export interface SurfaceBackend {
   getView(caller: Caller, live?: readonly Action[]): View;
   readonly live: LiveResources;
   /** Without an id, the call gets a new one. */
-  invoke(
-    request: Omit<ActionCall, "id"> & { readonly id?: string | undefined },
-    signal?: AbortSignal,
-  ): Promise<Outcome>;
+  invoke(request: Omit<ActionCall, "id"> & { readonly id?: string | undefined }, signal?: Abortable): Promise<Outcome>;
   readonly canSearch: boolean;
   searchHint(): Promise<string | undefined>;
   /** How hints name their steps to a caller. */
   getHintWords(surface: string, caller: Caller): HintWords;
   /** Rejects with `search_off` when search is switched off. */
-  search(caller: Caller, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
+  search(caller: Caller, request: CatalogSearchRequest, signal?: Abortable): Promise<CatalogSearchResult>;
   /** Records a tool call that invokes no action: a lookup, or one with invalid arguments. */
   recordToolCall(
     caller: Caller,
@@ -72,7 +70,7 @@ export interface Surface {
   /** On the deferred surface: the deferred actions, sorted, for providers that load tools later. */
   readonly deferred?: readonly SurfaceTool[];
   /** Answers any call, even of a tool that is not listed. Never rejects. */
-  call(tool: string, args: unknown, signal?: AbortSignal, options?: SurfaceCallOptions): Promise<SurfaceAnswer>;
+  call(tool: string, args: unknown, signal?: Abortable, options?: SurfaceCallOptions): Promise<SurfaceAnswer>;
 }
 
 /** For the call of an action. `id`: chosen before the call, so that its end can be found after a crash. */

@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { defineAction } from "../../src/catalog/define-action.ts";
+import type { Action } from "../../src/core/action.ts";
 import type { CallerOptions, Outcome, QuartermasterOptions } from "../../src/index.ts";
 import { closeWorlds, people, type World, world } from "../fixtures/infospace-world.ts";
 
@@ -11,6 +13,18 @@ const hr: CallerOptions = { actor: "hr", session: "s" };
 const elsewhere: CallerOptions = { actor: "hr", session: "else" };
 const clerk: CallerOptions = { actor: "clerk", session: "s" };
 const salaries = people.map(({ id }) => ({ id, salary: 1_000 + id, remark: "salary of a person" }));
+
+/** As a tool of a server is: its handler uses no notes. */
+const farCopy: Action = {
+  ...defineAction("far", {
+    entry: "copy",
+    description: "Answers what it is given.",
+    effect: "read",
+    input: { type: "object", properties: { any: {} } },
+    run: ({ any }) => any,
+  }),
+  isRemote: true,
+};
 
 /** Two actors in one session. The clerk may not see tool__payroll. */
 async function office(options: QuartermasterOptions = {}): Promise<World> {
@@ -27,7 +41,8 @@ async function office(options: QuartermasterOptions = {}): Promise<World> {
     { name: "hr", tools: ["*"] },
     { name: "clerk", tools: clerkTools },
   ];
-  const w = await world({ ...options, policy: { actors } });
+  const far = { category: "far", capability: "far", list: () => [farCopy] };
+  const w = await world({ ...options, policy: { actors }, providers: [far] });
   const common = { scope: "generalist", effect: "read" } as const;
   const none = { type: "object", properties: {} } as const;
   const any = { type: "object", properties: { any: {} } } as const;
@@ -134,6 +149,7 @@ const derivations: Readonly<Record<string, (w: World, payroll: string) => Promis
     return (collected as { readonly handle: string }).handle;
   },
   "a long result made from it": (w, handle) => storeResult(w, "tool__copy", { any: { $from: handle } }),
+  "a long result of a server that got it": (w, handle) => storeResult(w, "far__copy", { any: { $from: handle } }),
   "a result of an action that called it": (w) => storeResult(w, "tool__bonus"),
   "the next version of a name": async (w, handle) => {
     const first = await storeResult(w, "infospace__create-note", { value: "harmless", name: "report" });

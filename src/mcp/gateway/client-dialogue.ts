@@ -1,4 +1,5 @@
 import { isSpecType, ProtocolError, type ServerContext } from "@modelcontextprotocol/server";
+import { type Abortable, toAbortSignal } from "../../core/abortable.ts";
 import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type JsonObject } from "../../core/json.ts";
@@ -7,8 +8,8 @@ import { getOwn, isRecord, type JsonObject } from "../../core/json.ts";
 export interface RequestContext {
   readonly mcpReq: Pick<
     ServerContext["mcpReq"],
-    "id" | "_meta" | "envelope" | "signal" | "send" | "notify" | "log" | "requestState" | "inputResponses"
-  >;
+    "id" | "_meta" | "envelope" | "send" | "notify" | "log" | "requestState" | "inputResponses"
+  > & { readonly signal: Abortable };
 }
 
 export type ClientQuestions = Readonly<Record<string, AskedQuestion>>;
@@ -52,7 +53,7 @@ async function pushQuestion(
   try {
     // The method was checked. The client checks the parameters.
     const request = { method, params: adapted } as never;
-    return (await mcpReq.send(request, { timeout: questionMs, signal: mcpReq.signal })) as JsonObject;
+    return (await mcpReq.send(request, { timeout: questionMs, signal: toAbortSignal(mcpReq.signal) })) as JsonObject;
   } catch (thrown) {
     const details = thrown instanceof ProtocolError ? { mcp_code: thrown.code } : {};
     throw new QmError("action_failed", `the client did not answer ${method}: ${getErrorMessage(thrown)}`, { details });

@@ -15,6 +15,7 @@ import {
   type ServerContext,
   type ServerOptions,
 } from "@modelcontextprotocol/server";
+import { type Abortable, toAbortSignal } from "../../core/abortable.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
 import { type McpSpan, type McpTelemetry, silentSpan, startMcpSpan } from "../../telemetry/mcp-span.ts";
@@ -67,7 +68,7 @@ export class GatewayServer extends Server {
   }
 
   /** Answers a call without the SDK. Never rejects. `from`: absent for the client at the other end of the connection. */
-  answer(call: PlainCall, signal: AbortSignal, from?: UnconnectedClient): Promise<JSONRPCResponse> {
+  answer(call: PlainCall, signal: Abortable, from?: UnconnectedClient): Promise<JSONRPCResponse> {
     const { era, info, callTool } = this.#parts;
     const ctx = from === undefined ? this.#createContext(call, signal) : createUnconnectedContext(call, signal, from);
     const work = this.#trace("tools/call", call.params, ctx, () => callTool(call.params, ctx, from?.client));
@@ -107,7 +108,7 @@ export class GatewayServer extends Server {
     }
   }
 
-  #createContext({ id, meta, envelope }: PlainCall, signal: AbortSignal): RequestContext {
+  #createContext({ id, meta, envelope }: PlainCall, signal: Abortable): RequestContext {
     const related = { relatedRequestId: id };
     const mcpReq = {
       id,
@@ -123,7 +124,10 @@ export class GatewayServer extends Server {
     // The SDK knows the level that the client asked for. Most calls log nothing.
     const log: RequestContext["mcpReq"]["log"] = (...line) => {
       const sessionId = this.transport?.sessionId;
-      return this.buildContext({ mcpReq, ...(sessionId === undefined ? {} : { sessionId }) }).mcpReq.log(...line);
+      return this.buildContext({
+        mcpReq: { ...mcpReq, signal: toAbortSignal(signal) },
+        ...(sessionId === undefined ? {} : { sessionId }),
+      }).mcpReq.log(...line);
     };
     return { mcpReq: { ...mcpReq, log } };
   }
@@ -143,7 +147,7 @@ const LOG_LEVELS: readonly unknown[] = [
 
 function createUnconnectedContext(
   { id, meta, envelope }: PlainCall,
-  signal: AbortSignal,
+  signal: Abortable,
   { push }: UnconnectedClient,
 ): RequestContext {
   const notify = async (notification: Notification) => push({ jsonrpc: "2.0", ...notification });

@@ -1,5 +1,6 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { ProtocolError, ProtocolErrorCode, type Result } from "@modelcontextprotocol/server";
+import { type Abortable, LazyAbortController } from "../../core/abortable.ts";
 import { Mutex, onAbort } from "../../core/async.ts";
 import { createLeftOpenError, type Dialogue } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
@@ -34,7 +35,7 @@ interface HeldRequest extends RequestBinding {
   /** The session of the client's connection. Absent: it has none. */
   readonly owner: string | undefined;
   /** Starts the call. Not called for a request that continues one. */
-  start(dialogue: Dialogue, signal: AbortSignal): Promise<Result>;
+  start(dialogue: Dialogue, signal: Abortable): Promise<Result>;
 }
 
 export type HeldCalls = ReturnType<typeof createHeldCalls>;
@@ -43,7 +44,7 @@ export type HeldCalls = ReturnType<typeof createHeldCalls>;
 interface HeldCall {
   readonly id: string;
   readonly principal: string;
-  readonly controller: AbortController;
+  readonly controller: LazyAbortController;
   readonly ended: Promise<() => Result>;
   /** Counts the questions, so that each is answered once. */
   round: number;
@@ -70,7 +71,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits) {
   const waiting = new Map<string, HeldCall>();
 
   function begin({ principal, capabilities: declared, owner, start }: HeldRequest): HeldCall {
-    const controller = new AbortController();
+    const controller = new LazyAbortController();
     const mutex = new Mutex();
     const capabilities = pickAskableCapabilities(declared);
     const id = runtime.newId();
@@ -87,7 +88,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits) {
     };
     // A function, so that a rejection is not unhandled while no request waits.
     const ended = Promise.resolve()
-      .then(() => start(dialogue, controller.signal))
+      .then(() => start(dialogue, controller))
       .then(
         (result) => () => result,
         (thrown: unknown) => () => {
@@ -100,9 +101,8 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits) {
 
   function askClient(call: HeldCall, questions: ClientQuestions): Promise<ClientAnswers> {
     return new Promise((resolve, reject) => {
-      const { signal } = call.controller;
-      onAbort(signal, reject);
-      if (signal.aborted) return;
+      onAbort(call.controller, reject);
+      if (call.controller.aborted) return;
       call.question = { questions, answers: {}, resolve, reject };
       call.wake?.();
     });

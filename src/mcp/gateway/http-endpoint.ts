@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { isJsonContentType, isLegacyRequest, ProtocolError, readRequestBody } from "@modelcontextprotocol/server";
+import { LazyAbortController } from "../../core/abortable.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
 import { isLargerThan } from "../../core/json.ts";
 import { isSessionName, SESSION_HEADER, SESSION_META_KEY } from "./client-sessions.ts";
@@ -66,7 +67,7 @@ export function answerPlainCall(
   const given = call.meta?.[SESSION_META_KEY] ?? headers[SESSION_HEADER];
   const name = isSessionName(given) ? given : undefined;
   if (given !== undefined && name === undefined) return false;
-  const stop = new AbortController();
+  const stop = new LazyAbortController();
   outgoing.once("close", () => {
     if (!outgoing.writableFinished) stop.abort();
   });

@@ -6,6 +6,7 @@ import {
   type JSONRPCMessage,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
+import { LazyAbortController } from "../../core/abortable.ts";
 import { onAbort } from "../../core/async.ts";
 import { Bag } from "../../core/bag.ts";
 import { isRecord } from "../../core/json.ts";
@@ -137,7 +138,11 @@ function hasRepeatedId(body: unknown, open: ReadonlySet<unknown>): boolean {
 class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   readonly open = new Set<unknown>();
   /** The plain ones among them. */
-  readonly #calls = new Bag<{ readonly id: unknown; readonly answer: HttpAnswer; readonly stop: AbortController }>();
+  readonly #calls = new Bag<{
+    readonly id: unknown;
+    readonly answer: HttpAnswer;
+    readonly stop: LazyAbortController;
+  }>();
 
   override async handleRequest(
     ...[request, options]: Parameters<WebStandardStreamableHTTPServerTransport["handleRequest"]>
@@ -153,12 +158,12 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   }
 
   async answer(server: GatewayServer, call: PlainCall, answer: HttpAnswer): Promise<void> {
-    const stop = new AbortController();
+    const stop = new LazyAbortController();
     this.open.add(call.id);
     const running = { id: call.id, answer, stop };
     this.#calls.add(running);
-    const response = await server.answer(call, stop.signal);
-    if (stop.signal.aborted) return;
+    const response = await server.answer(call, stop);
+    if (stop.aborted) return;
     this.open.delete(call.id);
     this.#calls.delete(running);
     answer.end(response);

@@ -4,7 +4,9 @@ import {
   type McpHttpHandler,
   PROTOCOL_VERSION_META_KEY,
 } from "@modelcontextprotocol/server";
+import type { LazyAbortController } from "../../core/abortable.ts";
 import { onAbort } from "../../core/async.ts";
+import { Bag } from "../../core/bag.ts";
 import type { Caller } from "../../core/caller.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
@@ -98,7 +100,7 @@ export function createProfileEndpoint(
     });
   /** Answers plain calls, one for each principal. */
   const modernServers = new LruMap<string, GatewayServer>(NOTED_CLIENTS_LIMIT);
-  const runningCalls = new Set<AbortController>();
+  const runningCalls = new Bag<LazyAbortController>();
   const modern: McpHttpHandler = createMcpHandler(
     ({ requestInfo }) => {
       const known = requestInfo && identified.get(requestInfo);
@@ -226,7 +228,7 @@ export function createProfileEndpoint(
       call: PlainCall,
       { principal, name }: { readonly principal: string; readonly name: string | undefined },
       answer: HttpAnswer,
-      stop: AbortController,
+      stop: LazyAbortController,
     ): Promise<void> {
       runningCalls.add(stop);
       const info = call.envelope?.[CLIENT_INFO_META_KEY];
@@ -235,8 +237,8 @@ export function createProfileEndpoint(
         noteModernClient(caller, "http", call.envelope);
         const from = { client: { caller, era: "modern" }, push: answer.push } as const;
         const server = getOrCreate(modernServers, principal, () => createModernServer(sessionless, principal));
-        const response = await server.answer(call, stop.signal, from);
-        if (stop.signal.aborted) answer.drop();
+        const response = await server.answer(call, stop, from);
+        if (stop.aborted) answer.drop();
         else answer.end(response);
       } catch (thrown) {
         onProblem(thrown);

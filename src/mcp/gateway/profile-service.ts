@@ -1,5 +1,6 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from "@modelcontextprotocol/server";
 import type { Quartermaster } from "../../app/quartermaster.ts";
+import type { Abortable } from "../../core/abortable.ts";
 import type { Effect } from "../../core/action.ts";
 import type { Caller, Dialogue } from "../../core/caller.ts";
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
@@ -23,7 +24,7 @@ import {
 export type ServiceClient = { readonly caller: Caller; readonly era: GatewayEra };
 
 export interface ServiceCallOptions {
-  readonly signal: AbortSignal;
+  readonly signal: Abortable;
   readonly dialogue?: Dialogue;
   readonly trace?: TraceCarrier;
 }

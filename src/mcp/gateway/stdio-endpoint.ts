@@ -7,6 +7,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio as serveTransport } from "@modelcontextprotocol/server/stdio";
+import { LazyAbortController } from "../../core/abortable.ts";
 import { corkUntilNextTurn, onAbort } from "../../core/async.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isLargerThan } from "../../core/json.ts";
@@ -146,13 +147,13 @@ function createPlainCalls(
   stdout: Writable,
   output: StdioServerTransport,
 ) {
-  const running = new Map<string | number, AbortController>();
+  const running = new Map<string | number, LazyAbortController>();
 
   async function run({ server }: ClientConnection, call: PlainCall): Promise<void> {
-    const stop = new AbortController();
+    const stop = new LazyAbortController();
     running.set(call.id, stop);
-    const response = await server.answer(call, stop.signal);
-    if (stop.signal.aborted) return;
+    const response = await server.answer(call, stop);
+    if (stop.aborted) return;
     running.delete(call.id);
     corkUntilNextTurn(stdout);
     await output.send(response).catch(() => {});

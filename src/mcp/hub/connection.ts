@@ -1,4 +1,5 @@
 import type { Notification, Request } from "@modelcontextprotocol/client";
+import type { Abortable } from "../../core/abortable.ts";
 import type { Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
@@ -159,7 +160,7 @@ export class ServerConnection {
   async #send(
     method: string,
     params: JsonObject,
-    signal: AbortSignal | undefined,
+    signal: Abortable | undefined,
     call?: ServerCall,
     parent?: TraceCarrier,
   ): Promise<JsonObject> {
@@ -180,7 +181,7 @@ export class ServerConnection {
   async #exchange(
     method: string,
     params: JsonObject,
-    signal: AbortSignal | undefined,
+    signal: Abortable | undefined,
     span: McpSpan,
     call?: ServerCall,
   ): Promise<JsonObject> {

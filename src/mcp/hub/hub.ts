@@ -1,3 +1,4 @@
+import type { Abortable } from "../../core/abortable.ts";
 import type { Dialogue } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson, type JsonObject } from "../../core/json.ts";
@@ -45,7 +46,7 @@ export interface ConnectionStatus {
 export type ServerRequest = { readonly method: string; readonly params: JsonObject };
 
 export interface RequestOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: Abortable | undefined;
   /** Answers questions of the server about this call. Absent: its questions are declined. */
   readonly dialogue?: Dialogue | undefined;
   /** Runs when the server's current offer is known, before anything is sent. If it throws, nothing is sent. */
@@ -156,7 +157,7 @@ export function createHub(options: HubOptions) {
     /** Whether the server is connected, and all that it offers is known. */
     isConnected: (server: string): boolean => getSupervisor(server).isConnected,
     /** Starts the server if needed. `insist` ignores the wait after a failure, for a person's request. */
-    connect: async (server: string, signal?: AbortSignal, insist = false): Promise<ServerOffer> =>
+    connect: async (server: string, signal?: Abortable, insist = false): Promise<ServerOffer> =>
       getSupervisor(server).connect(signal, insist),
     /** Like `connect`, but stops a server that was started for this alone. */
     learn: async (server: string, signal?: AbortSignal, insist = false): Promise<ServerOffer> =>

@@ -1,3 +1,4 @@
+import type { Abortable } from "../../core/abortable.ts";
 import { raceAbort } from "../../core/async.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError, toErrorDetails } from "../../core/errors.ts";
@@ -6,11 +7,11 @@ import { redactJson, type ValueRedactor } from "./redact-values.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 /** The signal's reason if it is a `QmError`, else `cancelled`. */
-export const toAbortError = ({ reason }: AbortSignal): QmError =>
+export const toAbortError = ({ reason }: Abortable): QmError =>
   reason instanceof QmError ? reason : new QmError("cancelled", "the call was cancelled");
 
 /** Like `raceAbort`, but rejects with a `QmError` when the signal aborts. */
-export async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+export async function waitUnlessAborted<T>(work: Promise<T>, signal: Abortable | undefined): Promise<T> {
   try {
     return await raceAbort(work, signal);
   } catch (thrown) {

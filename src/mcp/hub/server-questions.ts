@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import type { Abortable } from "../../core/abortable.ts";
 import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
@@ -61,7 +62,7 @@ export function toRefusal(thrown: unknown): QuestionRefusedError {
 export async function sendWithAnswers(
   send: (params: JsonObject) => Promise<JsonObject>,
   params: JsonObject,
-  { dialogue, server, signal }: { dialogue: Dialogue | undefined; server: string; signal?: AbortSignal | undefined },
+  { dialogue, server, signal }: { dialogue: Dialogue | undefined; server: string; signal?: Abortable | undefined },
 ) {
   let result = await send(params);
   for (let round = 0; result.resultType === "input_required"; round++) {

@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import type { Abortable } from "../../core/abortable.ts";
 import { QmError } from "../../core/errors.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
 import { type JsonObject, omitUndefined } from "../../core/json.ts";
@@ -68,7 +69,7 @@ export class Supervisor {
    * Reads what the server offers. If it is started for that and no caller uses it meanwhile, it is stopped again, also
    * when the signal ends the wait.
    */
-  async learn(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
+  async learn(signal: Abortable | undefined, insist: boolean): Promise<ServerOffer> {
     const uses = this.#isAway ? this.#uses + 1 : undefined;
     try {
       const offer = await this.connect(signal, insist);
@@ -86,7 +87,7 @@ export class Supervisor {
     return this.#connection !== undefined && this.#connection.listing === undefined && !this.#isRetired;
   }
 
-  async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
+  async connect(signal: Abortable | undefined, insist: boolean): Promise<ServerOffer> {
     this.#uses++;
     const connection = await this.#getConnection(signal, insist);
     if (connection.listing !== undefined) await waitUnlessAborted(connection.listing, signal);
@@ -160,7 +161,7 @@ export class Supervisor {
     }
   }
 
-  #getConnection(signal: AbortSignal | undefined, insist: boolean): Promise<ServerConnection> {
+  #getConnection(signal: Abortable | undefined, insist: boolean): Promise<ServerConnection> {
     if (this.#isRetired) return Promise.reject(stoppedError(this.spec));
     if (this.#connection !== undefined) return Promise.resolve(this.#connection);
     const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#context.runtime.now().getTime();

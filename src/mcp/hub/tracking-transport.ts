@@ -6,6 +6,7 @@ import type {
   Transport,
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
+import type { Abortable } from "../../core/abortable.ts";
 import { onAbort } from "../../core/async.ts";
 import { Bag } from "../../core/bag.ts";
 import type { JsonObject } from "../../core/json.ts";
@@ -28,7 +29,7 @@ interface SentRequest {
 }
 
 export interface SendOptions {
-  readonly signal: AbortSignal | undefined;
+  readonly signal: Abortable | undefined;
   readonly headers: Record<string, string> | undefined;
   /** Whether the server sees a closed stream as a cancelled request. Otherwise it gets a notification. */
   readonly cancelsByClosing: boolean;

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { isAbsolute, resolve } from "node:path";
+import { getAbortable } from "../../core/abortable.ts";
 import type { Action, CallContext, Readiness } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { type ContentBlock, formatContent, WithContent } from "../../core/handler-result.ts";
@@ -130,6 +131,7 @@ export function createToolAction(access: ServerAccess, spec: ServerSpec, known: 
     scope: "generalist",
     routing: "routed",
     peerExposed: false,
+    isRemote: true,
     source: toServerSource(spec.name),
     ...omitUndefined({
       outputSchema,
@@ -157,9 +159,11 @@ export async function sendRequest(
   { hub }: ServerAccess,
   { name }: ServerSpec,
   request: ServerRequest,
-  { signal, dialogue, trace, untimed }: CallContext,
+  context: CallContext,
   before?: () => Promise<void>,
 ): Promise<JsonObject> {
+  const { dialogue, trace, untimed } = context;
+  const signal = getAbortable(context);
   // The start has its own time limit and does not count as time of the call.
   if (!hub.isConnected(name)) await untimed(() => hub.connect(name, signal));
   return hub.request(name, request, { signal, dialogue, before, trace });

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { LazyAbortController } from "./lazy-abort-controller.ts";
+import { createWithSignal, getAbortable, LazyAbortController, toAbortSignal } from "./abortable.ts";
 
 test("aborts a signal that was read before, and one that is read afterwards", () => {
   const controller = new LazyAbortController();
@@ -31,4 +31,24 @@ test("tells each listener once, and none that was removed", () => {
   expect(heard.mock.calls).toEqual([["stop"]]);
   expect(removed).not.toHaveBeenCalled();
   expect(late.mock.calls).toEqual([["stop"]]);
+});
+
+test("an object's signal is created when it is read, and code of ours does without it", () => {
+  const controller = new LazyAbortController();
+  const context = createWithSignal<{ readonly signal: AbortSignal; readonly id: number }>(controller, { id: 1 });
+  const { signal } = new AbortController();
+
+  expect(getAbortable(context)).toBe(controller);
+  expect(getAbortable({ signal })).toBe(signal);
+  expect([context, { ...context }].map((each) => each.signal)).toEqual([controller.signal, controller.signal]);
+  expect(toAbortSignal(controller)).toBe(controller.signal);
+  expect(toAbortSignal(signal)).toBe(signal);
+});
+
+test("has the reason of an AbortController if none is given", () => {
+  const controller = new LazyAbortController();
+  controller.abort();
+
+  expect(controller.reason).toMatchObject({ name: "AbortError" });
+  expect(controller.signal.reason).toBe(controller.reason);
 });
