@@ -1,6 +1,7 @@
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { createBoundedFetch } from "../../src/mcp/hub/http-transport.ts";
 import { createTestHub, localServer, remoteServer } from "../support/mcp-hub.ts";
 
 // A server that sends endless messages delays neither the timeouts of its own calls nor other servers.
@@ -49,6 +50,30 @@ test("a flooding server over HTTP delays no timer, and its call fails", async ()
   expect(order).toEqual(["the limit", "the flood"]);
 });
 
+test("a server on stdio that answers many calls is no flood", async () => {
+  const flood = { burst: 20, perSecond: 1 };
+  const { request } = await createTestHub(localServer("plain.mjs"), { limits: { stdio: { flood } } });
+
+  const call = { name: "echo", arguments: { a: 1 } };
+  for (let round = 0; round < 10; round++)
+    await Promise.all(Array.from({ length: 20 }, () => request("tools/call", call)));
+});
+
+test("a server over HTTP that answers many calls with streams is no flood, and one that says more is", async () => {
+  const fetch = createBoundedFetch(1_000, { burst: 20, perSecond: 1 });
+  let answers = 1;
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end("id: 1\ndata:\n\ndata: {}\n\n".repeat(answers));
+  });
+  const url = await listen(server);
+  const send = async () => (await fetch(url, { method: "POST", body: "{}" })).text();
+
+  for (let calls = 0; calls < 100; calls++) await send();
+  answers = 20;
+  await expect(send()).rejects.toThrow("flood of messages");
+});
+
 /** Starts a server that answers a call with an endless stream of notifications. */
 async function startFloodingServer(): Promise<string> {
   const results: Record<string, object> = {
@@ -80,10 +105,14 @@ async function startFloodingServer(): Promise<string> {
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
   });
+  return (await listen(server)).href;
+}
+
+async function listen(server: Server): Promise<URL> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
 }

@@ -48,15 +48,22 @@ export function readInSlices(stream: Readable, push: (piece: Buffer) => void): (
 export type FloodLimit = { readonly burst: number; readonly perSecond: number };
 export const FLOOD_LIMIT: FloodLimit = { burst: 50_000, perSecond: 2_000 };
 
-/** Returns a function that counts a message and says whether there were too many. Load alone never makes a flood. */
-export function createFloodGuard({ burst, perSecond }: FloodLimit): () => boolean {
+/** Load alone never makes a flood, and nor does a server that answers what it is asked. */
+export function createFloodGuard({ burst, perSecond }: FloodLimit) {
   let left = burst;
   let at = performance.now();
-  return () => {
-    const now = performance.now();
-    left = Math.min(burst, left + ((now - at) / 1000) * perSecond) - 1;
-    at = now;
-    return left < 0;
+  return {
+    /** Allows the messages that answer a request. */
+    expect(messages: number): void {
+      left += messages;
+    },
+    /** Counts a message. Returns whether there were too many. */
+    count(): boolean {
+      const now = performance.now();
+      left = Math.min(burst, left + ((now - at) / 1000) * perSecond) - 1;
+      at = now;
+      return left < 0;
+    },
   };
 }
 

@@ -38,8 +38,11 @@ export function parseServerUrl(server: string, text: string): URL {
   });
 }
 
-export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMIT): FetchLike {
-  const isFlooded = createFloodGuard(flood);
+/** A stream may begin with an empty event, before the answer. */
+const EVENTS_PER_ANSWER = 2;
+
+export function createBoundedFetch(limit: number, floodLimit: FloodLimit = FLOOD_LIMIT): FetchLike {
+  const flood = createFloodGuard(floodLimit);
   const send = createRequester(limit);
   return async (url, init = {}) => {
     const { method = "GET", redirect, headers: sent, body: text, signal } = init;
@@ -47,6 +50,7 @@ export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMI
     const isPost = method === "POST" && typeof text === "string";
     // Both in one way: a stream that was asked for first must not be overtaken by the call that needs it.
     const isUsual = (isGet || isPost) && redirect === "manual" && url instanceof URL && sent instanceof Headers;
+    if (isPost) flood.expect(EVENTS_PER_ANSWER);
     const response = isUsual
       ? await send(url, { method: isPost ? "POST" : "GET", headers: sent, body: isPost ? text : undefined, signal })
       : await fetch(url, init);
@@ -54,7 +58,7 @@ export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMI
     if (body === null) return response;
     if (headers.get("content-type")?.startsWith("text/event-stream") === true) {
       const events = limitEvents(limit, () => {
-        if (isFlooded()) throw new QmError("server_failed", `the server failed: ${formatFloodReason(flood)}`);
+        if (flood.count()) throw new QmError("server_failed", `the server failed: ${formatFloodReason(floodLimit)}`);
       });
       return replaceBody(response, body.pipeThrough(events));
     }

@@ -78,11 +78,11 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
 
   let fault: string | undefined;
   let stopReading: (() => void) | undefined;
-  const isFlooded = createFloodGuard(limits.flood);
+  const flood = createFloodGuard(limits.flood);
   const stdout = createMessageReader({
     limit: limits.lineBytes,
     onLine() {
-      if (fault !== undefined || !isFlooded()) return;
+      if (fault !== undefined || !flood.count()) return;
       fault = formatFloodReason(limits.flood);
       stopReading?.();
       transport.onerror?.(new QmError("server_failed", `server ${server}: ${fault}`));
@@ -127,6 +127,7 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
       if (!isOpen || !stdin?.writable) throw notRunningError(server);
       if (stdin.writableLength > limits.unreadBytes) throw notReadingError(server);
       const line = `${JSON.stringify(message)}\n`;
+      if ("method" in message && "id" in message) flood.expect(1);
       corkUntilNextTurn(stdin);
       await new Promise<void>((resolve, reject) => {
         // Called when the pipe has taken the line, so that a caller who waits sends no faster than the server reads.
