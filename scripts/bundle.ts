@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { build, type RolldownOutput } from "rolldown";
+import { build, type OutputChunk, type Plugin, type RolldownOutput } from "rolldown";
 
 export interface Bundle {
   /** The name of each output file, without ".js", and its source. */
@@ -22,6 +22,26 @@ const shims = join(import.meta.dirname, "sdk-shims.ts");
 const isNative = (id: string) => id === "@photostructure/sqlite";
 const group = { debugName: "packages", test: /node_modules|sdk-shims/, includeDependenciesRecursively: false };
 
+/**
+ * Escapes every character beyond ASCII. Node keeps the text of its code in memory, and takes two bytes for each character
+ * of a file with a single one of them.
+ */
+const escapeOthers: Plugin = {
+  name: "escape-others",
+  generateBundle(_options, files) {
+    for (const file of Object.values(files)) if (file.type === "chunk") file.code = toAscii(file);
+  },
+};
+
+function toAscii({ fileName, code }: OutputChunk): string {
+  if (/\.raw`[^`]*[\x80-\uffff]/.test(code)) throw new Error(`${fileName} has a raw text beyond ASCII`);
+  // A character that is escaped already has its backslash.
+  return code.replace(/(\\*)([\x80-\uffff])/g, (_, slashes: string, unit: string) => {
+    const escape = slashes.length % 2 === 1 ? "u" : "\\u";
+    return `${slashes}${escape}${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
 /** Bundles sources with their packages. A warning is an error. */
 export function bundle(options: Bundle): Promise<RolldownOutput> {
   const { input, folder, format = "esm", define = {}, clean = true, external = isNative, nameShared } = options;
@@ -36,6 +56,7 @@ export function bundle(options: Bundle): Promise<RolldownOutput> {
       alias: { "@modelcontextprotocol/client/_shims": shims, "@modelcontextprotocol/server/_shims": shims },
     },
     external,
+    plugins: format === "cjs" ? [escapeOthers] : [],
     preserveEntrySignatures: nameShared === undefined ? "exports-only" : "allow-extension",
     transform: { define: { ...define } },
     output: {

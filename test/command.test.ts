@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -66,6 +67,24 @@ describe("the built command", () => {
     await writeFile(join(made, "all.cjs"), files.map((name) => `require("./dist/bin/${name}");`).join("\n"));
 
     expect(await ran([join(made, "all.cjs")])).toEqual({ code: 0, out: "", err: "" });
+  });
+
+  test("consists of ASCII, as its loader takes for granted", async () => {
+    for (const name of await readdir(bin))
+      if (name.endsWith(".cjs")) expect(isAscii(await readFile(join(bin, name))), name).toBe(true);
+  });
+
+  test("loads neither fetch nor HTTP before a server is reached", async () => {
+    const folder = await createTestFolder();
+    const config = join(folder, "quartermaster.yaml");
+    await writeFile(config, JSON.stringify({ servers: { far: { url: "https://far.example/mcp" } } }));
+    const script = "process.once('exit', () => console.error(process.moduleLoadList.join('\\n')))";
+    const hook = ["--import", `data:text/javascript,${encodeURIComponent(script)}`];
+    const { code, err } = await ran([...hook, join(bin, "qm.js"), "--config", config, "list"]);
+
+    expect(code).toBe(0);
+    expect(err).toContain("NativeModule child_process");
+    expect(err.match(/^NativeModule (?:https?|internal\/deps\/undici\/undici)$/gm)).toBeNull();
   });
 
   // Newer versions of Node store compiled code themselves.

@@ -52,7 +52,8 @@ function createCachingLoader(): (id: string) => unknown {
     const module = { exports: {} };
     modules.set(id, module);
     const path = join(folder, id);
-    const wrapped = nodeModule.Module.wrap(readFileSync(path, "utf8"));
+    // The build writes nothing but ASCII, which is read faster in this encoding.
+    const wrapped = nodeModule.Module.wrap(readFileSync(path, "latin1"));
     const stored = join(store, `${id}.bin`);
     const cachedData = readIfPresent(stored);
     const script = new Script(wrapped, { filename: path, ...(cachedData && { cachedData }) });

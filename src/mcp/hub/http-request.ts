@@ -41,21 +41,21 @@ export function createRequester(limit: number): (url: URL, sent: Sent) => Promis
     const { "content-type": type = "", "content-encoding": encoding } = incoming.headers;
     // Others may be read as streams.
     if (length <= limit && encoding === undefined && type.startsWith("application/json"))
-      return new ReadResponse(await readText(incoming), answer);
+      return createReadResponse(await readText(incoming), answer);
     return new Response(Readable.toWeb(incoming) as ReadableStream, answer);
   };
 }
 
-/** A response with a body that was read before. Reading it from a stream of `fetch` costs more than the request. */
-class ReadResponse extends Response {
-  readonly #text: string;
-  override readonly text = async (): Promise<string> => this.#text;
-  override readonly json = async (): Promise<unknown> => JSON.parse(this.#text);
-
-  constructor(text: string, init: ResponseInit) {
-    super(null, init);
-    this.#text = text;
-  }
+/**
+ * A response with a body that was read before: reading it from a stream of `fetch` costs more than the request. No subclass,
+ * because Node loads all of `fetch` for its name.
+ */
+function createReadResponse(text: string, init: ResponseInit): Response {
+  const json = async (): Promise<unknown> => JSON.parse(text);
+  return Object.defineProperties(new Response(null, init), {
+    text: { value: async () => text },
+    json: { value: json },
+  });
 }
 
 function readText(incoming: IncomingMessage): Promise<string> {

@@ -9,13 +9,10 @@ import type { ServerOffer } from "../manifests/offer.ts";
 import type { SecretStore } from "../secret-store.ts";
 import type { ProtocolEra, ServerSpec } from "../server-spec.ts";
 import { type ListingLimits, listingLimits } from "./list-offer.ts";
-import { performLogin } from "./login.ts";
 import { createOAuthStore, type OAuthStore } from "./oauth-store.ts";
-import { openConnection } from "./open-connection.ts";
 import { loadSdk } from "./sdk-client.ts";
 import { Semaphore } from "./semaphore.ts";
 import { type ProcessFacts, type ProcessStore, sweepProcesses } from "./server-processes.ts";
-import { createOAuthContext } from "./server-transport.ts";
 import type { EnvironmentVariables } from "./start-process.ts";
 import type { StdioLimits } from "./stdio-limits.ts";
 import { type ServerEvent, Supervisor } from "./supervisor.ts";
@@ -169,6 +166,7 @@ export function createHub(options: HubOptions) {
     probe(spec: ServerSpec, signal?: AbortSignal): Promise<ServerOffer> {
       const stopped = AbortSignal.any([closing.signal, ...(signal ? [signal] : [])]);
       return context.startSlots.run(stopped, async () => {
+        const { openConnection } = await import("./open-connection.ts");
         const connection = await openConnection(spec, context, { stopped, onOffer: async () => undefined });
         await connection.close();
         return connection.offer;
@@ -182,6 +180,10 @@ export function createHub(options: HubOptions) {
       const { launch } = supervisor.spec;
       if (launch.kind !== "http")
         throw new QmError("invalid_config", `server ${server} runs on this machine and needs no login`);
+      const [{ createOAuthContext }, { performLogin }] = await Promise.all([
+        import("./server-transport.ts"),
+        import("./login.ts"),
+      ]);
       const { oauth, headers, createRedactor } = createOAuthContext(await loadSdk(), server, launch, context);
       const clientName = options.clientInfo.name;
       await performLogin({ ...oauth, headers, hide: createRedactor({}), clientName, show, signal });
@@ -195,8 +197,8 @@ export function createHub(options: HubOptions) {
     /** Calls back when the state or the offer of a server has changed. */
     onChange: (listener: (server: string) => void) => subscribe(listeners, listener),
     onResourceUpdated: (listener: (server: string, uri: string) => void) => subscribe(updateListeners, listener),
-    /** Loads the SDK now. Node caches a failed import, so an import without free file descriptors would fail forever. */
-    prepare: async (): Promise<void> => void (await loadSdk()),
+    /** Loads all code now. Node caches a failed import, so an import without free file descriptors would fail forever. */
+    prepare: async (): Promise<void> => void (await Promise.all([loadSdk(), import("./open-connection.ts")])),
     async close(): Promise<void> {
       closing.abort(hubClosedError());
       await Promise.all([...supervisors.values()].map((supervisor) => supervisor.retire("closing")));

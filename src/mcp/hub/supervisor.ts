@@ -7,7 +7,6 @@ import type { ServerOffer } from "../manifests/offer.ts";
 import { formatLaunch, type ProtocolEra, type ServerSpec } from "../server-spec.ts";
 import type { ServerConnection } from "./connection.ts";
 import type { ConnectionState, ConnectionStatus, HubContext, RequestOptions, ServerRequest } from "./hub.ts";
-import { openConnection } from "./open-connection.ts";
 import { SessionLostError, toAbortError, waitUnlessAborted, wrapServerError } from "./server-errors.ts";
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
@@ -192,6 +191,8 @@ export class Supervisor {
       await waitUnlessAborted(this.#previousEnd, stopped);
       return await startSlots.run(stopped, async () => {
         const began = runtime.elapsed();
+        // Not before: it needs much of Node that a start without servers does not.
+        const { openConnection } = await import("./open-connection.ts");
         const connection = await openConnection(spec, this.#context, {
           knownEra: this.#era ?? getKnownEra?.(spec.name),
           onOffer: (offer) => onOffer(spec, offer),

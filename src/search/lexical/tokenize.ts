@@ -54,7 +54,7 @@ function analyse(written: string): readonly LexicalWord[] {
 
 const ENDING = /['’](?:s|t|d|m|re|ve|ll)$/iu;
 // Scripts that put no spaces between words.
-const unspaced = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}ー々`;
+const unspaced = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\u30fc\u3005`;
 const UNSPACED = new RegExp(`[${unspaced}]`, "u");
 const SAME_SCRIPT = new RegExp(`[${unspaced}]+|[^${unspaced}]+`, "gu");
 
