@@ -19,6 +19,8 @@ export interface ColdOptions {
 export interface Start {
   readonly gateway: string;
   readonly servers: number;
+  /** How many of the servers do not work. They cannot be known, so a gateway may start them for the list. */
+  readonly broken: number;
   /** Time until the tools were listed, beyond Node's own start. */
   readonly beyondNodeMs: number;
   readonly childrenAfterList: number;
@@ -92,10 +94,14 @@ async function roundsOf(
   return rounds;
 }
 
-/** With three or more servers, two are broken: one exits at once, one never answers. */
+/** The largest number has two broken servers: one exits at once, one never answers. */
+const countBroken = (servers: number): number => (servers === SERVERS.at(-1) ? 2 : 0);
+
 function standWith(ground: Ground, name: string, count: number): Stand {
   const broken: Record<string, Upstream> =
-    count < 3 ? {} : { exits: ground.upstream("exits", "exits"), silent: ground.upstream("silent", "silent") };
+    countBroken(count) === 0
+      ? {}
+      : { exits: ground.upstream("exits", "exits"), silent: ground.upstream("silent", "silent") };
   const names = Array.from({ length: count - Object.keys(broken).length }, (_, index) => `server${index}`);
   const good = Object.fromEntries(names.map((each) => [each, ground.upstream("stdio", each)]));
   return ground.stand(name, { ...good, ...broken }, Object.keys(broken));
@@ -149,6 +155,7 @@ function startOf(gateway: string, servers: number, rounds: readonly Round[]): St
   return {
     gateway,
     servers,
+    broken: countBroken(servers),
     beyondNodeMs: median(rounds.map(({ listMs, nodeMs }) => listMs - nodeMs)),
     childrenAfterList: Math.max(...rounds.map(({ afterList }) => afterList.children)),
     listRss: median(rounds.map(({ afterList }) => afterList.rss)),
@@ -157,7 +164,7 @@ function startOf(gateway: string, servers: number, rounds: readonly Round[]): St
 }
 
 function table(count: number, rows: readonly (readonly [string, readonly Round[]])[]): Table {
-  const broken = count < 3 ? "" : ", two of them broken";
+  const broken = countBroken(count) === 0 ? "" : ", two of them broken";
   return {
     title: `From start to a list of tools, ${count} server${count === 1 ? "" : "s"} configured${broken}`,
     head: [

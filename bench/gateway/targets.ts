@@ -18,7 +18,9 @@ export function targets({
 }): Table {
   const ours = ({ gateway }: { readonly gateway: string }): boolean => gateway.startsWith("qm ");
   const served = costs.filter((cost) => cost.gateway.startsWith("qm serve") && !cost.isRaw && cost.width === 1);
-  const cached = starts.filter((start) => ours(start) && !start.gateway.includes("nothing known"));
+  const cached = starts.filter(
+    (start) => ours(start) && start.broken === 0 && !start.gateway.includes("nothing known"),
+  );
   const long = afters.filter(ours);
   const floor = ({ width }: Cost): number => costs.find((one) => one.isRaw && one.width === width)?.processorMs ?? 0;
   const peer = ({ width, server }: Cost): Cost | undefined =>
