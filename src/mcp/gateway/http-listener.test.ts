@@ -1,7 +1,8 @@
+import { once } from "node:events";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type Gate, openGate } from "./testing.ts";
 
 const INITIALIZE = {
@@ -254,3 +255,26 @@ test("explains that an address is taken", async () => {
 
   await expect(again).rejects.toMatchObject({ code: "invalid_config", hint: expect.stringContaining("port") });
 });
+
+test("closes at once while clients listen, and with connections that have sent nothing", async () => {
+  const gate = await openGate();
+  const { hostname, port } = new URL(gate.url);
+  const headers = { ...bearer, accept: "text/event-stream", ...(await openSession(gate)) };
+  const stream = await fetch(gate.url, { headers });
+  const silent = connect(Number(port), hostname);
+  await once(silent, "connect");
+  // What closes connections that are still open after a while never runs.
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+
+  await gate.listener.close();
+
+  expect(stream.status).toBe(200);
+  expect(await stream.text()).not.toContain("data: {");
+  await once(silent, "close");
+});
+
+async function openSession(gate: Gate) {
+  const { headers } = await send(gate, { headers: bearer });
+  return { "mcp-session-id": String(headers["mcp-session-id"]), "mcp-protocol-version": "2025-11-25" };
+}

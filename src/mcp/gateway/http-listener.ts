@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener, type HttpBindings, RequestError } from "@hono/node-server";
 import { Hono } from "hono";
 import { yieldToEventLoop } from "../../core/async.ts";
+import { Bag } from "../../core/bag.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOrCreate } from "../../core/json.ts";
 import { authorizeBearer } from "../../core/token-authorizer.ts";
@@ -45,12 +46,15 @@ interface ListenerParts extends Pick<Gateway, "fetch"> {
 export async function startHttpListener(parts: ListenerParts, options: ListenOptions): Promise<GatewayListener> {
   const { limits, onProblem } = parts;
   let closing = false;
+  const open = new Bag<ServerResponse>();
   const handle = createRequestListener(onProblem, createApp(parts, options).fetch);
   const serveMcp = createMcpListener(parts, options);
   const server = createServer(TIMEOUTS, (incoming, outgoing) => {
     // The connection was refused below.
     if (incoming.socket.writableEnded) return void incoming.destroy();
+    open.add(outgoing);
     outgoing.once("close", () => {
+      open.delete(outgoing);
       // A connection that is kept alive for the next request would delay closing.
       if (closing) setImmediate(() => server.closeIdleConnections());
     });
@@ -85,13 +89,20 @@ export async function startHttpListener(parts: ListenerParts, options: ListenOpt
     async close() {
       closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeIdleConnections();
+      const busy = new Set([...open].map(({ socket }) => socket));
+      // Node does not count a connection without a first request as idle.
+      for (const socket of connections) if (!busy.has(socket)) socket.destroy();
+      // A stream that a client listens on does not end by itself.
+      for (const outgoing of open) if (isListeningStream(outgoing)) outgoing.end();
       const late = setTimeout(() => server.closeAllConnections(), CLOSING_MS);
       await closed;
       clearTimeout(late);
     },
   };
 }
+
+const isListeningStream = ({ req, headersSent }: ServerResponse): boolean =>
+  headersSent && req.method === "GET" && readPath(req) === "/mcp";
 
 const OWN_PATHS: ReadonlySet<string> = new Set(["/mcp", "/health"]);
 

@@ -30,7 +30,7 @@ import { createTokenAuthorizer } from "../../core/token-authorizer.ts";
 import type { Tracer } from "../../core/tracing.ts";
 import type { PolicyOptions } from "../../policy/policy.ts";
 import { createGateway } from "./create-gateway.ts";
-import type { Gateway, GatewayEra, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
+import type { Gateway, GatewayEra, GatewayListener, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
 
 /** One real server behind the gateway. It replaces the hub in tests. */
 export interface TestUpstream {
@@ -221,6 +221,7 @@ export const MODERN = "2026-07-28";
 export interface Gate {
   readonly qm: Quartermaster;
   readonly gateway: Gateway;
+  readonly listener: GatewayListener;
   readonly url: string;
   readonly problems: readonly string[];
   readonly noted: readonly { readonly caller: Caller; readonly event: UnstampedEvent }[];
@@ -286,7 +287,8 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
   });
   const tokens = Object.entries(profiles).map(([token, profile]) => [token, profileWith(profile)] as const);
   const authorize = createTokenAuthorizer(tokens);
-  const { url } = await gateway.listen({ host: "127.0.0.1", port: 0, allowedHosts, allowedOrigins, authorize });
+  const listener = await gateway.listen({ host: "127.0.0.1", port: 0, allowedHosts, allowedOrigins, authorize });
+  const { url } = listener;
   onTestFinished(async () => {
     for (const close of closing) await close().catch(() => {});
     await gateway.close();
@@ -298,6 +300,7 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
   return {
     qm,
     gateway,
+    listener,
     url,
     problems,
     noted,
