@@ -207,7 +207,7 @@ function exposeParts(parts: Parts): Quartermaster {
         return createFailedOutcome({ callId: runtime.newId(), durationMs: 0, valueLimit, action: undefined }, thrown);
       }
       const { caller, signal, via = "library", ...rest } = options;
-      return backend.invoke({ ...toCall(name, args, caller, via), ...rest }, signal);
+      return backend.invoke(Object.assign(toCall(name, args, caller, via), rest), signal);
     },
     list(query = {}, caller) {
       checkOptions(listSchema, "query", query);

@@ -187,7 +187,17 @@ export function toDoneOutcome(
     return { ...ended, ...rest, kept: where, forModel: shown, value: formatResultValue(shown, valueLimit) };
   }
   if (forModel !== undefined) return { ...ended, forModel, value: formatResultValue(forModel, valueLimit) };
-  if (content !== undefined) return { ...ended, content, value: formatContent(content.blocks, valueLimit) };
+  // Written out: V8 creates a hidden class for each object that begins with a spread and gets other fields.
+  if (content !== undefined)
+    return {
+      status: "done",
+      callId,
+      durationMs,
+      action,
+      data,
+      content,
+      value: formatContent(content.blocks, valueLimit),
+    };
   const isWritten = text !== undefined && typeof data !== "string";
   const value = isWritten ? cutText(text, valueLimit) : formatResultValue(data, valueLimit);
   return { status: "done", callId, durationMs, action, data, value };

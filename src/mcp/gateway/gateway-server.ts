@@ -129,7 +129,7 @@ export class GatewayServer extends Server {
         ...(sessionId === undefined ? {} : { sessionId }),
       }).mcpReq.log(...line);
     };
-    return { mcpReq: { ...mcpReq, log } };
+    return { mcpReq: { log, ...mcpReq } };
   }
 }
 

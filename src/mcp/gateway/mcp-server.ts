@@ -187,7 +187,7 @@ export function createMcpServer(parts: McpServerOptions): GatewayServer {
         questionMs: parts.limits.questionMs,
         newId: options.runtime.newId,
       });
-      return run(client, { ...call, dialogue }) as Promise<Result>;
+      return run(client, { dialogue, ...call }) as Promise<Result>;
     }
     return parts.held.serve({
       ctx,
@@ -198,7 +198,7 @@ export function createMcpServer(parts: McpServerOptions): GatewayServer {
       params,
       owner: parts.session,
       capabilities: (ctx.mcpReq.envelope as JsonObject | undefined)?.[CLIENT_CAPABILITIES_META_KEY],
-      start: (dialogue, signal) => run(client, { ...call, signal, dialogue }) as Promise<Result>,
+      start: (dialogue, signal) => run(client, { dialogue, ...call, signal }) as Promise<Result>,
     });
   }
 

@@ -89,7 +89,7 @@ export async function toResponse(
   try {
     const result = await work;
     if (era === "legacy") return { jsonrpc: "2.0", id, result };
-    const _meta = { ...result._meta, [SERVER_INFO_META_KEY]: info };
+    const _meta = Object.assign({}, result._meta, { [SERVER_INFO_META_KEY]: info });
     return { jsonrpc: "2.0", id, result: { resultType: "complete", ...result, _meta } };
   } catch (thrown) {
     const { code, data } = thrown as { readonly code?: unknown; readonly data?: unknown };

@@ -74,7 +74,7 @@ export function addMeta(params: JsonObject, { sender, capabilities, progressToke
     ...(progressToken === undefined ? {} : { progressToken }),
     ...trace,
   };
-  return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
+  return Object.keys(meta).length === 0 ? rest : { _meta: meta, ...rest };
 }
 
 function pickCallerMeta(meta: JsonObject, isModern: boolean, { traceparent }: TraceCarrier): JsonObject {

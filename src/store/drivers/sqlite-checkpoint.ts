@@ -11,9 +11,7 @@ const LONGEST_PAUSE_MS = 50;
 
 /** Moves the write-ahead log of a store into its file: in a thread when it has grown, and when the store is closed. */
 export function createCheckpointer(path: string) {
-  let worker: Worker | undefined;
   let running: Promise<void> | undefined;
-  let finish = (): void => {};
   const timer = setInterval(() => {
     running ??= checkpointWhenLarge().finally(() => {
       running = undefined;
@@ -23,41 +21,14 @@ export function createCheckpointer(path: string) {
   const measureLog = async (): Promise<number> => (await stat(`${path}-wal`).catch(() => ({ size: 0 }))).size;
 
   async function checkpointWhenLarge(): Promise<void> {
-    if ((await measureLog()) > LOG_LIMIT_BYTES) await runInWorker();
-  }
-
-  function runInWorker(): Promise<void> {
-    worker ??= startWorker();
-    const current = worker;
-    return new Promise((resolve) => {
-      finish = resolve;
-      current.postMessage("checkpoint");
-    });
-  }
-
-  function startWorker(): Worker {
-    const sqlite = createRequire(import.meta.url).resolve("@photostructure/sqlite");
-    const started = new Worker(WORKER_SOURCE, { eval: true, workerData: { path: resolvePath(path), sqlite } });
-    started.unref();
-    // A failed checkpoint loses nothing. The next one gets a new thread.
-    const end = () => {
-      worker = undefined;
-      finish();
-    };
-    return started
-      .on("message", () => finish())
-      .on("error", end)
-      .on("exit", end);
+    if ((await measureLog()) > LOG_LIMIT_BYTES) await checkpointInThread(path);
   }
 
   return {
     /** Leaves the log empty, unless other connections are busy with it: the last one to close empties it. */
     async close(checkpoint: (mode: "passive" | "truncate") => { readonly isBusy: boolean }): Promise<void> {
       clearInterval(timer);
-      // Otherwise a process with nothing else to do would end here.
-      worker?.ref();
       await running;
-      await worker?.terminate();
       // A process that wrote nothing changes nothing here either.
       if ((await measureLog()) === 0) return;
       for (let tries = 0; tries < CLOSE_TRIES; tries++) {
@@ -70,17 +41,24 @@ export function createCheckpointer(path: string) {
   };
 }
 
+/** A thread of its own each time: one that stays would keep ten megabytes. A failure loses nothing. */
+function checkpointInThread(path: string): Promise<void> {
+  const sqlite = createRequire(import.meta.url).resolve("@photostructure/sqlite");
+  const thread = new Worker(SOURCE, { eval: true, workerData: { path: resolvePath(path), sqlite } });
+  return new Promise((resolve) => {
+    // Without a listener, an error of the thread would end the process.
+    thread.on("error", () => {}).once("exit", () => resolve());
+  });
+}
+
 // Text, because the command is one bundle and has no file for a thread. `exec` keeps no statement open, so `close` ends
 // the connection.
-const WORKER_SOURCE = `
-const { parentPort, workerData } = require("node:worker_threads");
+const SOURCE = `
+const { workerData } = require("node:worker_threads");
 const { DatabaseSync } = require(workerData.sqlite);
-parentPort.on("message", () => {
-  const db = new DatabaseSync(workerData.path);
-  try {
-    db.exec("pragma busy_timeout = 100; pragma wal_checkpoint(passive); pragma wal_checkpoint(truncate)");
-  } finally {
-    db.close();
-  }
-  parentPort.postMessage("done");
-});`;
+const db = new DatabaseSync(workerData.path);
+try {
+  db.exec("pragma busy_timeout = 100; pragma wal_checkpoint(passive); pragma wal_checkpoint(truncate)");
+} finally {
+  db.close();
+}`;
