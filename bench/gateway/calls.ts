@@ -55,7 +55,8 @@ export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
   const costs: Cost[] = [];
   try {
     say(`calls: warming up ${measured.length} connections …`);
-    for (const each of measured) await slot(each, 1, 200, warmMs(each, quick));
+    const [warmCalls, wideCalls] = quick ? [200, 250] : [3000, 1000];
+    for (const each of measured) await slot(each, 8, warmCalls, warmMs(each, quick));
     for (const width of quick ? QUICK_WIDTHS : WIDTHS) {
       const rounds = (width === 1 ? 20 : 5) / (quick ? 5 : 1);
       say(`calls: ${rounds} rounds, ${width} in flight …`);
@@ -64,7 +65,7 @@ export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
         for (const each of shuffled(measured)) {
           const { slow = false } = each.way.gateway;
           if (slow && round >= rounds / 2) continue;
-          each.rounds.push(await slot(each, width, width === 1 ? 100 : 250, slow ? SLOW_SLOT_MS : SLOT_MS));
+          each.rounds.push(await slot(each, width, width === 1 ? 100 : wideCalls, slow ? SLOW_SLOT_MS : SLOT_MS));
         }
       }
       show(table(measured, width));
@@ -90,7 +91,9 @@ export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
 /** The maximum time per round for each gateway. */
 const SLOT_MS = 1500;
 const SLOW_SLOT_MS = 300;
-const warmMs = ({ way }: Measured, quick: boolean): number => (way.gateway.slow ? SLOW_SLOT_MS : quick ? 500 : SLOT_MS);
+/** Until then Node has compiled the code of all of them. A gateway runs for much longer. */
+const WARM_MS = 6000;
+const warmMs = ({ way }: Measured, quick: boolean): number => (way.gateway.slow ? SLOW_SLOT_MS : quick ? 500 : WARM_MS);
 
 /** Every gateway is one process with both servers behind it. A direct connection has one server. */
 async function openAll(
