@@ -37,8 +37,8 @@ function toAscii({ fileName, code }: OutputChunk): string {
   if (/\.raw`[^`]*[\x80-\uffff]/.test(code)) throw new Error(`${fileName} has a raw text beyond ASCII`);
   // A character that is escaped already has its backslash.
   return code.replace(/(\\*)([\x80-\uffff])/g, (_, slashes: string, unit: string) => {
-    const escape = slashes.length % 2 === 1 ? "u" : "\\u";
-    return `${slashes}${escape}${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+    const opening = slashes.length % 2 === 1 ? "u" : "\\u";
+    return `${slashes}${opening}${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });
 }
 
