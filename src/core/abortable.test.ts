@@ -39,7 +39,7 @@ test("an object's signal is created when it is read, and code of ours does witho
   const { signal } = new AbortController();
 
   expect(getAbortable(context)).toBe(controller);
-  expect(getAbortable({ signal })).toBe(signal);
+  expect([{ signal }, { ...context, signal }].map(getAbortable)).toEqual([signal, signal]);
   expect([context, { ...context }].map((each) => each.signal)).toEqual([controller.signal, controller.signal]);
   expect(toAbortSignal(controller)).toBe(controller.signal);
   expect(toAbortSignal(signal)).toBe(signal);
@@ -51,4 +51,14 @@ test("has the reason of an AbortController if none is given", () => {
 
   expect(controller.reason).toMatchObject({ name: "AbortError" });
   expect(controller.signal.reason).toBe(controller.reason);
+});
+
+test("does not call a listener that another one has removed", () => {
+  const controller = new LazyAbortController();
+  const removed = vi.fn();
+  controller.onAbort(() => remove());
+  const remove = controller.onAbort(removed);
+  controller.abort();
+
+  expect(removed).not.toHaveBeenCalled();
 });

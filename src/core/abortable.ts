@@ -33,7 +33,8 @@ export class LazyAbortController {
     if (this.#end !== undefined) return;
     this.#end = { reason };
     this.#controller?.abort(reason);
-    for (const listener of this.#listeners ?? []) listener(reason);
+    // One listener may remove another.
+    for (const listener of this.#listeners ?? []) if (this.#listeners?.has(listener)) listener(reason);
     this.#listeners = undefined;
   }
 
@@ -66,9 +67,13 @@ const lazySignal: PropertyDescriptor = {
 };
 
 /** An object of the parts, with a `signal` that is created when it is read. */
-export const createWithSignal = <T>(controller: LazyAbortController, ...parts: readonly object[]): T =>
+export function createWithSignal<T>(controller: LazyAbortController, ...parts: readonly object[]): T {
   // Assigned, because V8 is slow to spread an object and then add fields to it.
-  Object.defineProperty<object>(Object.assign({ [CONTROLLER]: controller }, ...parts), "signal", lazySignal) as T;
+  const object: object = Object.assign({}, ...parts);
+  // Not enumerable: a copy may be given another signal.
+  Object.defineProperty(object, CONTROLLER, { value: controller });
+  return Object.defineProperty(object, "signal", lazySignal) as T;
+}
 
 /** What aborts the object's `signal`, without creating that. */
 export const getAbortable = (of: { readonly signal: AbortSignal }): Abortable =>

@@ -200,7 +200,7 @@ export interface Action {
   readonly readinessReason?: () => string | undefined;
   /** For an action whose caller chooses another action that it runs. A method then checks the chosen one, too. */
   readonly runsAction?: ChosenAction;
-  /** Whether another process runs it: its handler only sends the call there, and uses no notes. */
+  /** Whether another process runs it: its handler only sends the call there, and neither it nor its dialogue uses notes. */
   readonly isRemote?: true;
   readonly idempotent: boolean;
   readonly timeoutMs?: number;

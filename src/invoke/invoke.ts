@@ -237,7 +237,7 @@ async function attempt(
       preview,
     };
     const channels = { dialogue: call.dialogue, ask: call.ask, signal };
-    const obtained = await pipeline.approvalGate.obtain(request, channels);
+    const obtained = await sources.within(() => pipeline.approvalGate.obtain(request, channels));
     if (obtained.kind === "waiting") {
       const { approval, unfit } = obtained;
       // People alone see a preview of values that the model has tokens for, or of texts that no person has accepted.

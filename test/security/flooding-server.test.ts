@@ -59,7 +59,7 @@ test("a server on stdio that answers many calls is no flood", async () => {
     await Promise.all(Array.from({ length: 20 }, () => request("tools/call", call)));
 });
 
-test("a server over HTTP that answers many calls with streams is no flood, and one that says more is", async () => {
+test("a server over HTTP that answers many calls with streams is no flood, and one that says or asks more is", async () => {
   const fetch = createBoundedFetch(1_000, { burst: 20, perSecond: 1 });
   let answers = 1;
   const server = createServer((_request, response) => {
@@ -67,11 +67,18 @@ test("a server over HTTP that answers many calls with streams is no flood, and o
     response.end("id: 1\ndata:\n\ndata: {}\n\n".repeat(answers));
   });
   const url = await listen(server);
-  const send = async () => (await fetch(url, { method: "POST", body: "{}" })).text();
+  const send = async (message: object) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, ...message });
+    return (await fetch(url, { method: "POST", body })).text();
+  };
+  const request = { method: "tools/call", params: {} };
 
-  for (let calls = 0; calls < 100; calls++) await send();
+  for (let calls = 0; calls < 100; calls++) await send(request);
+  // As for its own questions, which it could ask without end.
+  const answer = { result: { method: "tools/call" } };
+  await expect(Promise.all(Array.from({ length: 30 }, () => send(answer)))).rejects.toThrow("flood of messages");
   answers = 20;
-  await expect(send()).rejects.toThrow("flood of messages");
+  await expect(send(request)).rejects.toThrow("flood of messages");
 });
 
 /** Starts a server that answers a call with an endless stream of notifications. */

@@ -40,6 +40,8 @@ export function parseServerUrl(server: string, text: string): URL {
 
 /** A stream may begin with an empty event, before the answer. */
 const EVENTS_PER_ANSWER = 2;
+/** A request as the hub writes it. Our answers to a server's requests allow it nothing, or it would ask without end. */
+const OWN_REQUEST = /^\{"jsonrpc":"2\.0","id":\d+,"method":"/;
 
 export function createBoundedFetch(limit: number, floodLimit: FloodLimit = FLOOD_LIMIT): FetchLike {
   const flood = createFloodGuard(floodLimit);
@@ -50,13 +52,13 @@ export function createBoundedFetch(limit: number, floodLimit: FloodLimit = FLOOD
     const isPost = method === "POST" && typeof text === "string";
     // Both in one way: a stream that was asked for first must not be overtaken by the call that needs it.
     const isUsual = (isGet || isPost) && redirect === "manual" && url instanceof URL && sent instanceof Headers;
-    if (isPost) flood.expect(EVENTS_PER_ANSWER);
     const response = isUsual
       ? await send(url, { method: isPost ? "POST" : "GET", headers: sent, body: isPost ? text : undefined, signal })
       : await fetch(url, init);
     const { body, headers } = response;
     if (body === null) return response;
     if (headers.get("content-type")?.startsWith("text/event-stream") === true) {
+      if (isPost && OWN_REQUEST.test(text)) flood.expect(EVENTS_PER_ANSWER);
       const events = limitEvents(limit, () => {
         if (flood.count()) throw new QmError("server_failed", `the server failed: ${formatFloodReason(floodLimit)}`);
       });

@@ -5,6 +5,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 
 const CHECK_EVERY_MS = 1_000;
+/** In checks, after checkpoints that could not empty the log: a reader may hold it for long. */
+const LONGEST_WAIT = 8;
 const LOG_LIMIT_BYTES = 4 * 1024 * 1024;
 const CLOSE_TRIES = 10;
 const LONGEST_PAUSE_MS = 50;
@@ -12,7 +14,10 @@ const LONGEST_PAUSE_MS = 50;
 /** Moves the write-ahead log of a store into its file: in a thread when it has grown, and when the store is closed. */
 export function createCheckpointer(path: string) {
   let running: Promise<void> | undefined;
+  let [checks, wait] = [0, 1];
   const timer = setInterval(() => {
+    if (++checks < wait) return;
+    checks = 0;
     running ??= checkpointWhenLarge().finally(() => {
       running = undefined;
     });
@@ -21,7 +26,9 @@ export function createCheckpointer(path: string) {
   const measureLog = async (): Promise<number> => (await stat(`${path}-wal`).catch(() => ({ size: 0 }))).size;
 
   async function checkpointWhenLarge(): Promise<void> {
-    if ((await measureLog()) > LOG_LIMIT_BYTES) await checkpointInThread(path);
+    if ((await measureLog()) <= LOG_LIMIT_BYTES) return;
+    await checkpointInThread(path);
+    wait = (await measureLog()) > LOG_LIMIT_BYTES ? Math.min(2 * wait, LONGEST_WAIT) : 1;
   }
 
   return {
