@@ -116,6 +116,7 @@ export type CallerOptions = Partial<Caller>;
 
 export interface InvokeOptions {
   readonly caller?: CallerOptions;
+  /** Cancels the call. */
   readonly signal?: Abortable;
   /** The call ends with `timed_out` after this time, if that is less than the action's own limit. */
   readonly timeoutMs?: number;

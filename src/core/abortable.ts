@@ -1,6 +1,6 @@
 import { Bag } from "./bag.ts";
 
-/** What ends the work of a call. Foreign code gets `toAbortSignal` of it. */
+/** An `AbortSignal`, or our own controller in its place, which costs less. Code of others gets `toAbortSignal` of it. */
 export type Abortable = AbortSignal | LazyAbortController;
 
 export const toAbortSignal = (signal: Abortable): AbortSignal =>
@@ -76,5 +76,5 @@ export function createWithSignal<T>(controller: LazyAbortController, ...parts: r
 }
 
 /** What aborts the object's `signal`, without creating that. */
-export const getAbortable = (of: { readonly signal: AbortSignal }): Abortable =>
-  (of as Partial<WithController>)[CONTROLLER] ?? of.signal;
+export const getAbortable = (object: { readonly signal: AbortSignal }): Abortable =>
+  (object as Partial<WithController>)[CONTROLLER] ?? object.signal;

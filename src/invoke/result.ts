@@ -188,16 +188,10 @@ export function toDoneOutcome(
   }
   if (forModel !== undefined) return { ...ended, forModel, value: formatResultValue(forModel, valueLimit) };
   // Written out: V8 creates a hidden class for each object that begins with a spread and gets other fields.
-  if (content !== undefined)
-    return {
-      status: "done",
-      callId,
-      durationMs,
-      action,
-      data,
-      content,
-      value: formatContent(content.blocks, valueLimit),
-    };
+  if (content !== undefined) {
+    const value = formatContent(content.blocks, valueLimit);
+    return { status: "done", callId, durationMs, action, data, content, value };
+  }
   const isWritten = text !== undefined && typeof data !== "string";
   const value = isWritten ? cutText(text, valueLimit) : formatResultValue(data, valueLimit);
   return { status: "done", callId, durationMs, action, data, value };

@@ -14,7 +14,8 @@ const LONGEST_PAUSE_MS = 50;
 /** Moves the write-ahead log of a store into its file: in a thread when it has grown, and when the store is closed. */
 export function createCheckpointer(path: string) {
   let running: Promise<void> | undefined;
-  let [checks, wait] = [0, 1];
+  let checks = 0;
+  let wait = 1;
   const timer = setInterval(() => {
     if (++checks < wait) return;
     checks = 0;
